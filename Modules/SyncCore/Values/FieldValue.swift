@@ -1,0 +1,52 @@
+/// The value of one field of a record: what JSON can say, with exact 64-bit integers, and bytes.
+///
+/// On the wire (PROTOCOL.md, section 1): bytes are `{"$data": "base64"}`; a date is a string in RFC 3339 with
+/// milliseconds (`2026-11-21T08:00:00.123Z`); decimals and unsigned integers above 2^63 − 1 are strings. NaN and
+/// infinities have no form there and are refused when they are written.
+///
+/// `==` compares the Swift values; ``isSame(as:)`` compares as JSON does, where `1` and `1.0` are one number.
+public enum FieldValue: Sendable, Hashable {
+    case null
+    case bool(Bool)
+    case int(Int64)
+    case double(Double)
+    case string(String)
+    case data([UInt8])
+    case array([FieldValue])
+    case object([String: FieldValue])
+}
+
+extension FieldValue {
+    /// Whether this is `null`.
+    public var isNull: Bool { self == .null }
+
+    /// Whether both are the same JSON value: numbers are compared by value, everything else exactly.
+    public func isSame(as other: FieldValue) -> Bool {
+        switch (self, other) {
+        case (.int(let a), .double(let b)), (.double(let b), .int(let a)):
+            return Int64(exactly: b) == a
+        case (.double(let a), .double(let b)):
+            return a == b
+        case (.array(let a), .array(let b)):
+            return a.count == b.count && zip(a, b).allSatisfy { $0.isSame(as: $1) }
+        case (.object(let a), .object(let b)):
+            return a.count == b.count && a.allSatisfy { name, value in b[name].map(value.isSame(as:)) ?? false }
+        default:
+            return self == other
+        }
+    }
+}
+
+extension FieldValue: ExpressibleByNilLiteral, ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral,
+    ExpressibleByFloatLiteral, ExpressibleByStringLiteral, ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral
+{
+    public init(nilLiteral: ()) { self = .null }
+    public init(booleanLiteral value: Bool) { self = .bool(value) }
+    public init(integerLiteral value: Int64) { self = .int(value) }
+    public init(floatLiteral value: Double) { self = .double(value) }
+    public init(stringLiteral value: String) { self = .string(value) }
+    public init(arrayLiteral elements: FieldValue...) { self = .array(elements) }
+    public init(dictionaryLiteral elements: (String, FieldValue)...) {
+        self = .object(Dictionary(elements, uniquingKeysWith: { $1 }))
+    }
+}

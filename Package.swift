@@ -1,0 +1,119 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+let core: Target.Dependency = "SyncCore"
+let sqlite: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
+let log: Target.Dependency = .product(name: "Logging", package: "swift-log")
+let httpTypes: Target.Dependency = .product(name: "HTTPTypes", package: "swift-http-types")
+let collections: Target.Dependency = .product(name: "Collections", package: "swift-collections")
+let asyncHTTPClient: Target.Dependency = .product(
+    name: "AsyncHTTPClient", package: "async-http-client",
+    condition: .when(platforms: [.linux], traits: ["AsyncHTTPClient"]))
+
+/// The six modules around SyncCore; none may depend on another (`.ci/check-imports` holds them to it).
+let leaves = ["DeltaCalculator", "Storage", "UploadQueue", "DownloadQueue", "SyncState", "Transport"]
+
+/// A library product for each module, so that each can be picked alone.
+let modules = ["SyncCore"] + leaves + ["Orchestrator", "SyncServer"]
+
+let package = Package(
+    name: "Ferry",
+    platforms: [.macOS(.v15), .iOS(.v18), .tvOS(.v18), .watchOS(.v11), .visionOS(.v2)],
+    products: modules.map { .library(name: $0, targets: [$0]) } + [
+        .library(name: "SyncTesting", targets: ["SyncTesting", "SyncSimulator"]),
+        .library(name: "Ferry", targets: ["Ferry"]),
+    ],
+    traits: [
+        .trait(
+            name: "AsyncHTTPClient",
+            description: "HTTP over AsyncHTTPClient on Linux; without it an app brings its own HTTP client."),
+        .default(enabledTraits: ["AsyncHTTPClient"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
+        .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
+        .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
+        .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
+    ],
+    targets: [
+        // The words and the seams.
+        .target(name: "SyncCore", path: "Modules/SyncCore"),
+
+        // The leaves.
+        .target(name: "DeltaCalculator", dependencies: [core], path: "Modules/DeltaCalculator"),
+        .target(name: "Storage", dependencies: [core, sqlite], path: "Modules/Storage"),
+        .target(name: "UploadQueue", dependencies: [core], path: "Modules/UploadQueue"),
+        .target(name: "DownloadQueue", dependencies: [core, collections], path: "Modules/DownloadQueue"),
+        .target(name: "SyncState", dependencies: [core], path: "Modules/SyncState"),
+        .target(
+            name: "Transport", dependencies: [core, httpTypes, log, asyncHTTPClient, "CZlib"],
+            path: "Modules/Transport"),
+
+        // The only room that knows all the others.
+        .target(
+            name: "Orchestrator", dependencies: [core, log] + leaves.map { .target(name: $0) },
+            path: "Modules/Orchestrator"),
+
+        // The other end, without HTTP.
+        .target(name: "SyncServer", dependencies: [core, sqlite], path: "Modules/SyncServer"),
+
+        // Fakes, clocks, contract suites; and the simulator, which runs the whole.
+        .target(name: "SyncTesting", dependencies: [core, httpTypes], path: "Modules/SyncTesting"),
+        .target(
+            name: "SyncSimulator",
+            dependencies: [core, "SyncTesting", "Orchestrator", "SyncServer", "Storage", "Transport", httpTypes, sqlite],
+            path: "Modules/SyncSimulator"),
+
+        // Everything with one import.
+        .target(
+            name: "Ferry", dependencies: [core, "Orchestrator"] + leaves.map { .target(name: $0) },
+            path: "Modules/Ferry"),
+
+        .systemLibrary(
+            name: "CZlib", path: "Modules/CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
+
+        .testTarget(name: "SyncCoreTests", dependencies: [core, "SyncTesting"], path: "Tests/SyncCoreTests"),
+        .testTarget(
+            name: "DeltaCalculatorTests", dependencies: [core, "DeltaCalculator"], path: "Tests/DeltaCalculatorTests"),
+        .testTarget(
+            name: "StorageTests", dependencies: [core, "Storage", "SyncTesting", sqlite], path: "Tests/StorageTests"),
+        .testTarget(
+            name: "UploadQueueTests", dependencies: [core, "UploadQueue", "SyncTesting"],
+            path: "Tests/UploadQueueTests"),
+        .testTarget(
+            name: "DownloadQueueTests", dependencies: [core, "DownloadQueue", "SyncTesting"],
+            path: "Tests/DownloadQueueTests"),
+        .testTarget(
+            name: "SyncStateTests", dependencies: [core, "SyncState", "SyncTesting"], path: "Tests/SyncStateTests"),
+        .testTarget(
+            name: "TransportTests", dependencies: [core, "Transport", "SyncTesting", httpTypes, log],
+            path: "Tests/TransportTests"),
+        .testTarget(
+            name: "OrchestratorTests",
+            dependencies: [core, "Orchestrator", "Storage", "UploadQueue", "SyncTesting", "SyncServer", httpTypes, sqlite],
+            path: "Tests/OrchestratorTests"),
+        .testTarget(
+            name: "SyncServerTests", dependencies: [core, "SyncServer", "SyncTesting", sqlite],
+            path: "Tests/SyncServerTests"),
+        .testTarget(
+            name: "SyncTestingTests", dependencies: [core, "SyncTesting"], path: "Tests/SyncTestingTests"),
+        .testTarget(
+            name: "SyncSimulatorTests", dependencies: [core, "SyncTesting", "SyncSimulator"],
+            path: "Tests/SyncSimulatorTests"),
+    ],
+    swiftLanguageModes: [.v6]
+)
+
+for target in package.targets where target.type != .system {
+    target.swiftSettings = (target.swiftSettings ?? []) + [
+        // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0335-existential-any.md
+        .enableUpcomingFeature("ExistentialAny"),
+        // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0444-member-import-visibility.md
+        .enableUpcomingFeature("MemberImportVisibility"),
+        // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0409-access-level-on-imports.md
+        .enableUpcomingFeature("InternalImportsByDefault"),
+        // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0461-async-function-isolation.md
+        .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+    ] + (Context.environment["CI"] == nil ? [] : [.treatAllWarnings(as: .error)])
+}
