@@ -62,7 +62,9 @@ let package = Package(
         .target(name: "SyncTesting", dependencies: [core, httpTypes], path: "Modules/SyncTesting"),
         .target(
             name: "SyncSimulator",
-            dependencies: [core, "SyncTesting", "Orchestrator", "SyncServer", "Storage", "Transport", httpTypes, sqlite],
+            dependencies: [
+                core, "SyncTesting", "Orchestrator", "SyncServer", "Storage", "Transport", httpTypes, sqlite,
+            ],
             path: "Modules/SyncSimulator"),
 
         // Everything with one import.
@@ -91,7 +93,9 @@ let package = Package(
             path: "Tests/TransportTests"),
         .testTarget(
             name: "OrchestratorTests",
-            dependencies: [core, "Orchestrator", "Storage", "UploadQueue", "SyncTesting", "SyncServer", httpTypes, sqlite],
+            dependencies: [
+                core, "Orchestrator", "Storage", "UploadQueue", "SyncTesting", "SyncServer", httpTypes, sqlite,
+            ],
             path: "Tests/OrchestratorTests"),
         .testTarget(
             name: "SyncServerTests", dependencies: [core, "SyncServer", "SyncTesting", sqlite],
@@ -106,14 +110,15 @@ let package = Package(
 )
 
 for target in package.targets where target.type != .system {
-    target.swiftSettings = (target.swiftSettings ?? []) + [
-        // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0335-existential-any.md
-        .enableUpcomingFeature("ExistentialAny"),
-        // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0444-member-import-visibility.md
-        .enableUpcomingFeature("MemberImportVisibility"),
-        // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0409-access-level-on-imports.md
-        .enableUpcomingFeature("InternalImportsByDefault"),
-        // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0461-async-function-isolation.md
-        .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
-    ] + (Context.environment["CI"] == nil ? [] : [.treatAllWarnings(as: .error)])
+    target.swiftSettings =
+        (target.swiftSettings ?? []) + [
+            // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0335-existential-any.md
+            .enableUpcomingFeature("ExistentialAny"),
+            // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0444-member-import-visibility.md
+            .enableUpcomingFeature("MemberImportVisibility"),
+            // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0409-access-level-on-imports.md
+            .enableUpcomingFeature("InternalImportsByDefault"),
+            // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0461-async-function-isolation.md
+            .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+        ] + (Context.environment["CI"] == nil ? [] : [.treatAllWarnings(as: .error)])
 }

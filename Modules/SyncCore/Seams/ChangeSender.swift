@@ -1,0 +1,9 @@
+/// Sends changes one request each and brings verdicts (PROTOCOL.md, section 2).
+///
+/// Asked for by UploadQueue's `run`, given by Transport's REST dialect; a closure is enough for a test. It never
+/// repeats a write by itself (DESIGN.md, D11).
+public protocol ChangeSender: Sendable {
+    /// Sends the changes in order and returns a verdict for each that got one.
+    /// - Throws: ``ExchangeFailure`` where no verdict came; for several changes, none of them got one.
+    func send(_ changes: [Change], deviceID: String) async throws(ExchangeFailure) -> [ChangeResult]
+}

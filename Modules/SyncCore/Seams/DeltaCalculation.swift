@@ -1,0 +1,81 @@
+/// How deltas are composed, replayed and merged; a pure calculation, called once for a page, never inside a transaction.
+///
+/// Asked for by Storage, UploadQueue and the Orchestrator, given by DeltaCalculator; ``LastWriterDeltas`` is a plain default.
+public protocol DeltaCalculation: Sendable {
+    /// One delta of one field in place of two in a row.
+    func compose(_ first: FieldDelta, _ second: FieldDelta) -> FieldDelta
+    /// The value that a device shows for a field whose base became `base` while `delta` is unsent.
+    func rebase(_ delta: FieldDelta, onto base: FieldValue) -> FieldValue
+    /// What a successor says after a `conflict`, over the record that came with it; `nil` if nothing is left to say.
+    /// - Parameter conflicts: how many conflicts in a row there were before; from the fifth on it goes without `check`.
+    func successor(of change: Change, over record: ServerRecord, conflicts: Int) -> [String: FieldDelta]?
+}
+
+/// The plain default: the local value stays, whatever the base; a sum is added, a union put in and taken out.
+public struct LastWriterDeltas: DeltaCalculation {
+    public init() {}
+
+    public func compose(_ first: FieldDelta, _ second: FieldDelta) -> FieldDelta {
+        FieldDelta(old: first.old, new: second.new, rule: second.rule, stamp: second.stamp)
+    }
+
+    public func rebase(_ delta: FieldDelta, onto base: FieldValue) -> FieldValue {
+        switch delta.rule {
+        case .lastWriter, .check: delta.new
+        case .sum: Self.sum(delta, onto: base) ?? delta.new
+        case .union: Self.union(delta, onto: base) ?? delta.new
+        }
+    }
+
+    public func successor(of change: Change, over record: ServerRecord, conflicts: Int) -> [String: FieldDelta]? {
+        var deltas = change.fields
+        for name in change.fields.keys {
+            guard let delta = change.fields[name] else { continue }
+            let present = record.fields[name] ?? .null
+            var next = delta
+            next.old = present
+            next.new = rebase(delta, onto: present)
+            if delta.rule == .check, conflicts >= 4 { next.rule = .lastWriter }
+            deltas[name] = next
+        }
+        return deltas.values.allSatisfy { $0.new.isSame(as: $0.old ?? .null) } ? nil : deltas
+    }
+
+    /// `base` + `new` − `old`; whole numbers stay whole; `nil` where one is no number or the sum passes 64 bits.
+    private static func sum(_ delta: FieldDelta, onto base: FieldValue) -> FieldValue? {
+        switch (base, delta.old ?? .null, delta.new) {
+        case (.int(let a), .int(let b), .int(let c)):
+            let (difference, o1) = c.subtractingReportingOverflow(b)
+            let (total, o2) = a.addingReportingOverflow(difference)
+            return o1 || o2 ? nil : .int(total)
+        default:
+            guard let a = base.number, let b = (delta.old ?? .null).number, let c = delta.new.number else { return nil }
+            return .double(a + (c - b))
+        }
+    }
+
+    /// `base` with what the delta put in added and what it took out removed, in order of first putting in.
+    private static func union(_ delta: FieldDelta, onto base: FieldValue) -> FieldValue? {
+        guard case .array(let new) = delta.new else { return nil }
+        let old: [FieldValue] = if case .array(let elements)? = delta.old { elements } else { [] }
+        let present: [FieldValue] = if case .array(let elements) = base { elements } else { [] }
+        let removed = old.filter { element in !new.contains { $0.isSame(as: element) } }
+        var result = present.filter { element in !removed.contains { $0.isSame(as: element) } }
+        for element in new where !old.contains(where: { $0.isSame(as: element) }) {
+            if !result.contains(where: { $0.isSame(as: element) }) { result.append(element) }
+        }
+        return .array(result)
+    }
+}
+
+extension FieldValue {
+    /// The number as a double; null counts as 0; `nil` for what is no number.
+    var number: Double? {
+        switch self {
+        case .int(let value): Double(value)
+        case .double(let value): value
+        case .null: 0
+        default: nil
+        }
+    }
+}

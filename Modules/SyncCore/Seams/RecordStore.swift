@@ -1,0 +1,100 @@
+/// Where pages go: a slice with its checkpoint in one transaction.
+///
+/// Asked for by the Orchestrator, given by Storage. An implementer guarantees I4, I5 and I6: a slice and the checkpoint
+/// at its last version stand together or not at all, the checkpoint is never ahead, and an unsent local value is what
+/// the device reads (the server's becomes the base, unsent deltas are replayed on top).
+public protocol RecordStore: Sendable {
+    /// What the next request must say of this device.
+    func position() async throws(StoreFailure) -> SyncPosition
+    /// Applies the records in version order and sets the checkpoint; a record that cannot be applied is held, with its reason.
+    func apply(_ slice: PageSlice) async throws(StoreFailure) -> SliceReport
+    /// Notes the server's data set and epoch on the first answer.
+    func bind(dataset: String?, epoch: String) async throws(StoreFailure)
+    /// Begins, or goes on with, a full pass under this epoch: the checkpoint is 0 again, unsent changes stay.
+    func beginFullPass(epoch: String?) async throws(StoreFailure)
+    /// Ends a full pass: rows that it did not bring and that have no unsent change go, journalled first.
+    /// - Parameter confirmed: the app's word, for an empty pass or the loss of more than 20 % of the rows in step.
+    /// - Returns: what went, or that it waits for the app's word.
+    func endFullPass(confirmed: Bool) async throws(StoreFailure) -> FullPassEnd
+    /// Speaks after a slice, or a verdict, and what is derived from it, is complete.
+    func applied() -> AsyncStream<Void>
+}
+
+/// Where a device stands.
+public struct SyncPosition: Sendable, Hashable {
+    public var deviceID: String
+    public var dataset: String?
+    public var epoch: String?
+    public var checkpoint: Int64
+    /// A full pass has begun and not ended.
+    public var isInFullPass: Bool
+    /// A full pass ended in a loss that waits for the app's word.
+    public var awaitsConfirmation: Bool
+    /// Records that wait for something (a parent, a newer program), with their reason.
+    public var held: Int
+
+    public init(
+        deviceID: String, dataset: String? = nil, epoch: String? = nil, checkpoint: Int64 = 0,
+        isInFullPass: Bool = false, awaitsConfirmation: Bool = false, held: Int = 0
+    ) {
+        self.deviceID = deviceID
+        self.dataset = dataset
+        self.epoch = epoch
+        self.checkpoint = checkpoint
+        self.isInFullPass = isInFullPass
+        self.awaitsConfirmation = awaitsConfirmation
+        self.held = held
+    }
+}
+
+/// A part of a page: at most 500 records or 1 MiB.
+public struct PageSlice: Sendable, Hashable {
+    public var records: [ServerRecord]
+    /// The checkpoint that the page was asked from; a slice of a page asked from above the present one is dropped.
+    public var from: Int64
+    /// The checkpoint once these are applied.
+    public var checkpoint: Int64
+    public var epoch: String
+    /// The highest stamp of the answer: the device's clock moves past it.
+    public var stamp: Stamp?
+
+    public init(records: [ServerRecord], from: Int64, checkpoint: Int64, epoch: String, stamp: Stamp? = nil) {
+        self.records = records
+        self.from = from
+        self.checkpoint = checkpoint
+        self.epoch = epoch
+        self.stamp = stamp
+    }
+}
+
+/// What applying a slice did.
+public struct SliceReport: Sendable, Hashable {
+    public var applied: Int
+    public var deleted: Int
+    public var held: Int
+    public var conflicts: Int
+    /// The slice was from another epoch, or from a checkpoint above the present one: nothing was done.
+    public var wasDropped: Bool
+    /// The records that changed here, in the order applied.
+    public var touched: [RecordKey]
+
+    public init(
+        applied: Int = 0, deleted: Int = 0, held: Int = 0, conflicts: Int = 0, wasDropped: Bool = false,
+        touched: [RecordKey] = []
+    ) {
+        self.applied = applied
+        self.deleted = deleted
+        self.held = held
+        self.conflicts = conflicts
+        self.wasDropped = wasDropped
+        self.touched = touched
+    }
+}
+
+/// How a full pass ended.
+public enum FullPassEnd: Sendable, Hashable {
+    /// So many rows went.
+    case removed(Int)
+    /// So many of so many rows in step would go: nothing went, the app must say.
+    case awaitsConfirmation(missing: Int, of: Int)
+}
