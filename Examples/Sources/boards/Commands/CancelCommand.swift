@@ -1,4 +1,5 @@
 import ArgumentParser
+import Ferry
 import SyncCore
 
 struct CancelCommand: AsyncParsableCommand {

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Ferry
 
 struct DiscardCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -1,4 +1,6 @@
 import ArgumentParser
+import Ferry
+import SyncCore
 
 struct PendingCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

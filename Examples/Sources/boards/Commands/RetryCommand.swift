@@ -1,4 +1,5 @@
 import ArgumentParser
+import Ferry
 
 struct RetryCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -34,9 +34,12 @@ struct Assignment: Sendable, Hashable {
                         + "\(entity.fields.map(\.name).joined(separator: ", ")).")
             }
             guard values[field.name] == nil else { throw Problem("The field “\(field.name)” is told twice.") }
-            values[field.name] = try assignment.text.map { text throws(Problem) in
-                try FieldReader(entity: entity.name, field: field).value(ofText: text)
-            } ?? FieldReader(entity: entity.name, field: field).cleared()
+            let reader = FieldReader(entity: entity.name, field: field)
+            if let text = assignment.text {
+                values[field.name] = try reader.value(ofText: text)
+            } else {
+                values[field.name] = try reader.cleared()
+            }
         }
         return values
     }

@@ -1,3 +1,4 @@
+import Ferry
 import SyncCore
 
 /// Queued and set-aside changes as the commands tell them: JSON under stable names, and a line for people.
@@ -22,6 +23,29 @@ enum ChangeReport {
             "failedAt": time(failed.failedAtMilliseconds), "uncertain": .bool(failed.isUncertain),
             "attempts": .int(Int64(failed.queued.attempts)), "blocked": .array(waiting.map(FieldValue.string)),
         ]
+    }
+
+    /// One entry of `conflicts --json`.
+    static func json(_ conflict: ConflictEntry) -> FieldValue {
+        [
+            "changeID": conflict.changeID.map(FieldValue.string) ?? .null, "entity": .string(conflict.record.entity),
+            "id": .string(conflict.record.id), "field": conflict.field.map(FieldValue.string) ?? .null,
+            "mine": conflict.mine ?? .null, "theirs": conflict.theirs ?? .null,
+            "winner": conflict.winner.map(FieldValue.string) ?? .null, "rule": .string(conflict.rule.rawValue),
+            "kind": .string(conflict.kind), "at": time(conflict.atMilliseconds),
+        ]
+    }
+
+    static func line(_ conflict: ConflictEntry) -> String {
+        let (mine, theirs) = (JSONText.text(conflict.mine ?? .null), JSONText.text(conflict.theirs ?? .null))
+        let verdict =
+            switch conflict.winner {
+            case "mine": "this device's stands"
+            case "theirs": "the server's stands"
+            default: "\(conflict.winner ?? "undecided")"
+            }
+        return "\(conflict.record) \(conflict.field ?? "as a whole"): here \(mine), there \(theirs); \(verdict)"
+            + "\n     \(conflict.kind), rule \(conflict.rule.rawValue)"
     }
 
     static func line(_ queued: QueuedChange) -> String {

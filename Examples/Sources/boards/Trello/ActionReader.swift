@@ -74,7 +74,7 @@ struct ActionReader {
         case "deleteAttachmentFromCard": try delete("attachment")
         case "commentCard", "copyCommentCard": try comment().map { [.create($0.key, $0.fields)] } ?? []
         case "updateComment": try updateComment()
-        case "deleteComment": try data["action"]?.reference("id").map { [.delete(RecordKey("comment", $0))] } ?? []
+        case "deleteComment": data["action"]?.reference("id").map { [.delete(RecordKey("comment", $0))] } ?? []
         default: nil
         }
     }
