@@ -22,7 +22,8 @@ let package = Package(
     name: "FerryExamples",
     platforms: [.macOS(.v15)],
     products: [
-        .executable(name: "boards", targets: ["boards"])
+        .executable(name: "boards", targets: ["boards"]),
+        .executable(name: "quickstart", targets: ["quickstart"]),
     ],
     dependencies: [
         .package(name: "Ferry", path: ".."),
@@ -56,6 +57,9 @@ let package = Package(
             name: "boards",
             dependencies: [core, ferry, "BoardsModel", "BoardsServer", arguments, sqlite, log],
             path: "Sources/boards"),
+
+        // The README's program.
+        .executableTarget(name: "quickstart", dependencies: [ferry, sqlite], path: "Sources/quickstart"),
 
         .testTarget(
             name: "BoardsServerTests",
