@@ -49,7 +49,7 @@ public struct StoreConfiguration: Sendable {
 
 /// A serial executor on a thread of the system's own: what it runs may block on a file.
 public final class FileExecutor: SerialExecutor {
-    private let queue = DispatchSerialQueue(label: "storage")  // live
+    private let queue = DispatchQueue(label: "storage")  // live
 
     public init() {}
 
