@@ -65,6 +65,8 @@ let package = Package(
             name: "BoardsServerTests",
             dependencies: [core, syncServer, "BoardsServer", asyncHTTPClient, nio, nioHTTP1, log],
             path: "Tests/BoardsServerTests"),
+        .testTarget(
+            name: "boardsTests", dependencies: [core, "BoardsModel", "boards"], path: "Tests/boardsTests"),
     ],
     swiftLanguageModes: [.v6]
 )
