@@ -11,6 +11,8 @@ final class Record: @unchecked Sendable {
     private(set) var faults: [String: Int] = [:]
     private(set) var violations: [Violation] = []
     var localWrites = 0
+    /// Keys that the server answered with `conflict`: a successor stands in their place.
+    private(set) var conflicted: Set<String> = []
     /// What each device sent under each key the first time.
     private var sent: [String: Change] = [:]
 
@@ -52,7 +54,9 @@ final class Record: @unchecked Sendable {
             }
             var again = change
             again.deviceID = first.deviceID
-            if again != first { violate("I2", "the key \(change.id) was sent with other content: \(first) then \(change)") }
+            if again != first {
+                violate("I2", "the key \(change.id) was sent with other content: \(first) then \(change)")
+            }
         }
     }
 
@@ -65,7 +69,9 @@ final class Record: @unchecked Sendable {
             case .merged(let record):
                 cover(.mergedVerdict)
                 if record.presence == .deleted { cover(.updateOfDeadRecord) }
-            case .conflict: cover(.checkConflict)
+            case .conflict:
+                cover(.checkConflict)
+                conflicted.insert(result.changeID)
             case .blocked(let by):
                 let refused = answer.results.first { $0.changeID == by }
                 if case .rejected? = refused?.verdict { cover(.blockedByRefusal) } else { cover(.blockedByRetry) }

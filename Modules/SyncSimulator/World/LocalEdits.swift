@@ -171,7 +171,8 @@ struct EditMaker {
             }
             if wants(&generator) { fields["labels"] = changed(row?["labels"], &generator) }
             if wants(&generator) {
-                fields["due"] = generator.chance(0.2) ? .null : .string("2027-0\(1 + generator.below(9))-11T08:00:00.123Z")
+                fields["due"] =
+                    generator.chance(0.2) ? .null : .string("2027-0\(1 + generator.below(9))-11T08:00:00.123Z")
             }
             if wants(&generator) { fields["closed"] = .bool(generator.chance(0.5)) }
         default:
