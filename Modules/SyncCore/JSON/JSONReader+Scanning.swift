@@ -1,0 +1,101 @@
+extension JSONReader {
+    func failure(_ kind: JSONFailure.Kind, _ expected: String) -> JSONFailure {
+        JSONFailure(kind, offset: offset, expected: expected)
+    }
+
+    @inline(__always)
+    mutating func skipSpace() {
+        while offset < end {
+            switch base[offset] {
+            case 0x20, 0x0a, 0x0d, 0x09: offset += 1
+            default: return
+            }
+        }
+    }
+
+    /// Leaves the offset where it is when the next value is of another type.
+    mutating func require(_ kind: Kind, _ expected: String) throws(JSONFailure) {
+        guard try peek() == kind else { throw failure(.wrongType, expected) }
+    }
+
+    @inline(__always)
+    mutating func expectColon() throws(JSONFailure) {
+        skipSpace()
+        guard offset < end else { throw failure(.truncated, "a colon") }
+        guard base[offset] == UInt8(ascii: ":") else { throw failure(.syntax, "a colon") }
+        offset += 1
+    }
+
+    mutating func scanLiteral(_ literal: StaticString) throws(JSONFailure) {
+        let length = literal.utf8CodeUnitCount
+        for index in 0..<length {
+            guard offset + index < end else {
+                offset = end
+                throw failure(.truncated, "\(literal)")
+            }
+            guard base[offset + index] == literal.utf8Start[index] else {
+                offset += index
+                throw failure(.syntax, "\(literal)")
+            }
+        }
+        offset += length
+    }
+
+    /// The next value, which must be `true` or `false`.
+    public mutating func readBool() throws(JSONFailure) -> Bool {
+        try require(.bool, "true or false")
+        if base[offset] == UInt8(ascii: "t") {
+            try scanLiteral("true")
+            return true
+        }
+        try scanLiteral("false")
+        return false
+    }
+
+    /// Takes the next value if it is `null`, and says whether it was.
+    public mutating func readNull() throws(JSONFailure) -> Bool {
+        guard try peek() == .null else { return false }
+        try scanLiteral("null")
+        return true
+    }
+
+    /// The next value, which must be a string.
+    public mutating func readString() throws(JSONFailure) -> String {
+        try require(.string, "a string")
+        return try text(of: scanString())
+    }
+
+    /// The next value, which must be an integer of 64 bits; `7.0` is one.
+    public mutating func readInt() throws(JSONFailure) -> Int64 {
+        try require(.number, "an integer")
+        let start = offset
+        let number = try scanNumber()
+        switch number {
+        case .int(let value): return value
+        case .double(let value):
+            // Above 2^53 a double does not name one integer any more.
+            if let exact = Int64(exactly: value), exact.magnitude <= 1 << 53 { return exact }
+            offset = start
+            throw failure(.wrongType, "an integer")
+        case .unfit:
+            offset = start
+            throw failure(.numberDoesNotFit, "an integer of 64 bits")
+        }
+    }
+
+    /// The next value, which must be a number; an integer is rounded to the nearest double.
+    public mutating func readDouble() throws(JSONFailure) -> Double {
+        try require(.number, "a number")
+        let start = offset
+        switch try scanNumber() {
+        case .int(let value): return Double(value)
+        case .double(let value): return value
+        case .unfit(let nearest):
+            guard nearest.isFinite else {
+                offset = start
+                throw failure(.numberDoesNotFit, "a number that a double can hold")
+            }
+            return nearest
+        }
+    }
+}
