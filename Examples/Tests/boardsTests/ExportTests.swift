@@ -102,7 +102,8 @@ struct ExportTests {
                 .create(RecordKey("card", "c"), ["name": "C", "idList": "l"]),
             ])
         #expect(
-            try self.steps("updateList", #"{"board":{"id":"b","name":"B"},"list":{"id":"l","name":"New"},"old":{"name":"Old"}}"#)
+            try self.steps(
+                "updateList", #"{"board":{"id":"b","name":"B"},"list":{"id":"l","name":"New"},"old":{"name":"Old"}}"#)
                 == [
                     .mention(RecordKey("board", "b"), ["name": "B"]),
                     .mention(RecordKey("list", "l"), ["name": "Old", "idBoard": "b"]),
