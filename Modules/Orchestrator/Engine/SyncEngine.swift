@@ -23,6 +23,8 @@ public actor SyncEngine {
     var breaker: CircuitBreaker
     var status = SyncStatus()
     var isPaused = false
+    /// Both clocks at the beginning of the last cycle, to notice a jump of the wall clock.
+    var clockCheck: (wall: Int64, watch: StopWatch)?
     private var isRunning = false
     private var isCycling = false
     private var waiting: [CheckedContinuation<CycleReport?, Never>] = []
@@ -54,7 +56,7 @@ public actor SyncEngine {
         self.ids = ids
         self.logger = logger
         breaker = configuration.breaker
-        holder = ids.makeID()
+        holder = "\(configuration.process)/\(ids.makeID())"
         queue = UploadQueue(
             log: store, deltas: deltas, policy: policy, wallClock: wallClock, clock: clock, randomness: randomness)
         (triggers, triggering) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(64))

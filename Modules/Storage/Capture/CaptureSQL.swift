@@ -16,9 +16,10 @@ enum CaptureSQL {
         32768 | ((seed >> 60) & 0xf), sequence) END
         """
 
-    /// The clock moves on: the next sequence, and a stamp above all that were given or seen.
+    /// The clock moves on: the next sequence, and a stamp above all that were given or seen, near the server's time as
+    /// far as its offset is known.
     static func tick(_ count: String = "1") -> String {
-        "UPDATE sync_clock SET sequence = sequence + \(count), stamp = max(stamp + 1, \(wall) << 16) WHERE one = 1;"
+        "UPDATE sync_clock SET sequence = sequence + \(count), stamp = max(stamp + 1, (\(wall) + coalesce(\"offset\", 0)) << 16) WHERE one = 1;"
     }
 
     /// Whether the engine itself is not the one that writes.

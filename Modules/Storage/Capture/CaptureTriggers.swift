@@ -23,7 +23,9 @@ struct CaptureTriggers {
     /// `CREATE TRIGGER` statements by name.
     var statements: [(name: String, sql: String)] {
         guard entity.capture == .triggers else { return [] }
-        var all = [("insert", insert), ("replace", replace), ("before", before), ("delete", delete), ("forget", forget)]
+        var all = [
+            ("insert", insert), ("replace", replace), ("before", before), ("delete", delete), ("forget", forget),
+        ]
         if !entity.fields.isEmpty { all.append(("update", update)) }
         all.append(("rename", rename))
         return all.map { suffix, sql in
@@ -76,9 +78,9 @@ struct CaptureTriggers {
             WHEN \(CaptureSQL.isApp) AND EXISTS (SELECT 1 FROM sync_replaced)
             BEGIN
               \(CaptureSQL.tick("(SELECT count(*) FROM sync_replaced WHERE \(gone))"))
-              INSERT INTO sync_change (position, sequence, key, entity, id, operation, schema, stamp, madeAt, fields, "unit", intent)
+              INSERT INTO sync_change (position, sequence, key, entity, id, operation, schema, stamp, madeAt, fields, "unit", intent, "offset", seen)
               SELECT sequence - place, sequence - place, \(CaptureSQL.key.replacing("sequence", with: "sequence - place")), \(name), replaced, 2, \(entity.version), stamp,
-                \(CaptureSQL.wall), oldFields, "unit", intent
+                \(CaptureSQL.wall), oldFields, "unit", intent, "offset", seen
               FROM sync_clock, (
                 SELECT id AS replaced, fields AS oldFields, row_number() OVER (ORDER BY id DESC) - 1 AS place
                 FROM sync_replaced WHERE \(gone));
@@ -147,7 +149,8 @@ struct CaptureTriggers {
     /// Whether an insert would collide with the row.
     private func matches(_ row: String) -> String {
         let others = uniqueColumns.map { columns in
-            "(" + columns.map { "\(row).\(CaptureSQL.quoted($0)) = NEW.\(CaptureSQL.quoted($0))" }
+            "("
+                + columns.map { "\(row).\(CaptureSQL.quoted($0)) = NEW.\(CaptureSQL.quoted($0))" }
                 .joined(separator: " AND ") + ")"
         }
         return (["\(row).\(key) = NEW.\(key)"] + others).joined(separator: " OR ")
@@ -157,9 +160,9 @@ struct CaptureTriggers {
         _ id: String, _ operation: Operation, _ fields: String, if condition: String? = nil
     ) -> String {
         """
-        INSERT INTO sync_change (position, sequence, key, entity, id, operation, schema, stamp, madeAt, fields, "unit", intent)
+        INSERT INTO sync_change (position, sequence, key, entity, id, operation, schema, stamp, madeAt, fields, "unit", intent, "offset", seen)
           SELECT sequence, sequence, \(CaptureSQL.key), \(name), \(id), \(operation.number), \(entity.version), stamp, \
-        \(CaptureSQL.wall), \(fields), "unit", intent
+        \(CaptureSQL.wall), \(fields), "unit", intent, "offset", seen
           FROM sync_clock WHERE one = 1\(condition.map { " AND \($0)" } ?? "");
         """
     }
