@@ -46,7 +46,8 @@ extension Store: RecordStore {
                 let known = try Meta.text(db, .dataset)
                 guard known == nil || known == dataset else {
                     throw StoreFailure(
-                        kind: .refused, message: "The server has another data set than this database; nothing was changed.")
+                        kind: .refused,
+                        message: "The server has another data set than this database; nothing was changed.")
                 }
                 if known == nil { try Meta.set(db, .dataset, dataset) }
             }

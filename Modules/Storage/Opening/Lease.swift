@@ -27,7 +27,8 @@ enum Lease {
 
     static func release(_ db: Database, holder: String) throws {
         try db.execute(
-            sql: "UPDATE sync_lease SET holder = NULL, expires = NULL WHERE one = 1 AND holder = ?", arguments: [holder])
+            sql: "UPDATE sync_lease SET holder = NULL, expires = NULL WHERE one = 1 AND holder = ?", arguments: [holder]
+        )
     }
 
     /// A holder that another one has replaced applies no page; its verdicts are still recorded.
