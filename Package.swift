@@ -5,7 +5,6 @@ let core: Target.Dependency = "SyncCore"
 let sqlite: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
 let log: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let httpTypes: Target.Dependency = .product(name: "HTTPTypes", package: "swift-http-types")
-let collections: Target.Dependency = .product(name: "Collections", package: "swift-collections")
 let asyncHTTPClient: Target.Dependency = .product(
     name: "AsyncHTTPClient", package: "async-http-client",
     condition: .when(platforms: [.linux], traits: ["AsyncHTTPClient"]))
@@ -34,7 +33,6 @@ let package = Package(
         .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
-        .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
     ],
     targets: [
         // The words and the seams.
@@ -44,7 +42,7 @@ let package = Package(
         .target(name: "DeltaCalculator", dependencies: [core], path: "Modules/DeltaCalculator"),
         .target(name: "Storage", dependencies: [core, sqlite], path: "Modules/Storage"),
         .target(name: "UploadQueue", dependencies: [core], path: "Modules/UploadQueue"),
-        .target(name: "DownloadQueue", dependencies: [core, collections], path: "Modules/DownloadQueue"),
+        .target(name: "DownloadQueue", dependencies: [core], path: "Modules/DownloadQueue"),
         .target(name: "SyncState", dependencies: [core], path: "Modules/SyncState"),
         .target(
             name: "Transport", dependencies: [core, httpTypes, log, asyncHTTPClient, "CZlib"],
