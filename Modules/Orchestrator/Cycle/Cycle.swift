@@ -1,3 +1,4 @@
+import Logging
 import Storage
 import SyncCore
 import UploadQueue
@@ -34,7 +35,6 @@ extension SyncEngine {
     }
 
     private func performCycle(_ urgency: Urgency, _ report: inout CycleReport) async throws {
-        await collect()
         var machine = CycleMachine()
         var position = try await store.position()
         // Without the server's time, stamps may be far off: the first request asks for it and carries no changes.
@@ -229,18 +229,6 @@ extension SyncEngine {
 
     private static func isServersWord(_ schedule: QueueSchedule, now: any WallClock) -> Bool {
         (schedule.serverNotBeforeMilliseconds ?? .min) > now.nowMilliseconds
-    }
-
-    /// What handlers found becomes entries of the change log, each handler on its own.
-    private func collect() async {
-        for handler in handlers {
-            do {
-                let found = try await handler.collectDirty()
-                if !found.isEmpty { try await store.record(found) }
-            } catch {
-                send(.handlerFailed(entity: handler.schema.name, message: "\(error)"))
-            }
-        }
     }
 }
 

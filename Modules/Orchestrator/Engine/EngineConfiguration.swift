@@ -1,5 +1,4 @@
-import Foundation
-public import SyncCore
+public import Foundation
 
 /// What an engine may be told; every value has a default fit for an app.
 public struct EngineConfiguration: Sendable {

@@ -1,7 +1,7 @@
 public import Logging
 public import Storage
 public import SyncCore
-import UploadQueue
+public import UploadQueue
 
 /// One engine for all record types: brings every local change to the server and every change of others here.
 ///
@@ -11,7 +11,6 @@ public actor SyncEngine {
     let store: Store
     let exchange: any Exchange
     let queue: UploadQueue
-    let handlers: [any Syncable]
     let configuration: EngineConfiguration
     let wallClock: any WallClock
     let clock: any Clock<Duration>
@@ -34,11 +33,9 @@ public actor SyncEngine {
     private let triggering: AsyncStream<Scheduler.Trigger?>.Continuation
 
     /// An engine over an open store and a way to the server.
-    /// - Parameters:
-    ///   - handlers: what an app does its own way; declared entities of the store's schema need none.
-    ///   - deltas: how conflicts are merged.
+    /// - Parameter deltas: how conflicts are merged.
     public init(
-        store: Store, exchange: any Exchange, handlers: [any Syncable] = [],
+        store: Store, exchange: any Exchange,
         deltas: any DeltaCalculation = LastWriterDeltas(), configuration: EngineConfiguration = EngineConfiguration(),
         policy: UploadPolicy = UploadPolicy(),
         wallClock: any WallClock = SystemWallClock(),  // live
@@ -49,7 +46,6 @@ public actor SyncEngine {
     ) {
         self.store = store
         self.exchange = exchange
-        self.handlers = handlers
         self.configuration = configuration
         self.wallClock = wallClock
         self.clock = clock

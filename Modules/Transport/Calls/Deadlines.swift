@@ -2,7 +2,7 @@ import Synchronization
 
 /// How long a request may take; a request that passes one ends as `timedOut`.
 public struct Deadlines: Sendable, Hashable {
-    /// For the connection to come about.
+    /// For the connection to come about; the HTTP client's own time-out should be no longer.
     public var connect: Duration
     /// For the next bytes of the answer.
     public var idle: Duration
@@ -55,7 +55,6 @@ final class Watch: Sendable {
     }
 
     var now: Duration { stopwatch.now() }
-    var connectTimeout: Duration { deadlines.connect }
 
     /// The app is asked for a token.
     func waitForCredentials() {

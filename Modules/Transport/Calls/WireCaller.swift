@@ -13,7 +13,7 @@ struct WireCaller: Caller {
         }
         request.headerFields[.acceptEncoding] = "gzip"
         request.headerFields[.requestID] = call.id
-        let answer = try await http.send(request, body: call.body, connectTimeout: watch.connectTimeout)
+        let answer = try await http.send(request, body: call.body)
         let start = watch.now
         try watch.progress(received: 0, since: start)
         let collector = try collector(for: answer.head)

@@ -8,7 +8,7 @@ public import HTTPTypes
 ///   cache, and gives the body as it came (no decompression).
 /// - A body that ends before its `Content-Length`, or without its last chunk, ends with a failure of kind
 ///   `interrupted`, never as if it were whole.
-/// - Certificates are checked. A failure to connect within `connectTimeout` is `noConnection`.
+/// - Certificates are checked. A connection that does not come about, in a time of its own choice, is `noConnection`.
 /// - Cancelling the task ends the request soon, also while the body is read. A body that is dropped unread frees the
 ///   connection.
 ///
@@ -18,9 +18,7 @@ public protocol HTTPTransport: Sendable {
     /// Sends one request; the answer's body is still to come.
     ///
     /// - Parameter request: with scheme, authority and path, and with `Content-Length` where there is a body.
-    func send(
-        _ request: HTTPRequest, body: [UInt8], connectTimeout: Duration
-    ) async throws(HTTPFailure) -> HTTPAnswer
+    func send(_ request: HTTPRequest, body: [UInt8]) async throws(HTTPFailure) -> HTTPAnswer
 
     /// Ends what is under way and frees all connections; later calls fail with `closed`. Calling it again is harmless.
     func close() async
