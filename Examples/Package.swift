@@ -24,7 +24,8 @@ let package = Package(
     name: "FerryExamples",
     platforms: [.macOS(.v15)],
     products: [
-        .executable(name: "boards", targets: ["boards"])
+        .executable(name: "boards", targets: ["boards"]),
+        .executable(name: "quickstart", targets: ["quickstart"]),
     ],
     dependencies: [
         .package(name: "Ferry", path: ".."),
@@ -59,6 +60,9 @@ let package = Package(
             dependencies: [core, ferry, "BoardsModel", "BoardsServer", arguments, sqlite, log],
             path: "Sources/boards"),
 
+        // The README's program.
+        .executableTarget(name: "quickstart", dependencies: [ferry, sqlite], path: "Sources/quickstart"),
+
         .testTarget(
             name: "BoardsServerTests",
             dependencies: [
@@ -66,6 +70,8 @@ let package = Package(
                 lifecycle,
             ],
             path: "Tests/BoardsServerTests"),
+        .testTarget(
+            name: "boardsTests", dependencies: [core, "BoardsModel", "boards"], path: "Tests/boardsTests"),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -162,6 +162,8 @@ public struct QueueSchedule: Sendable, Hashable {
     public var notBeforeMilliseconds: Int64?
     /// Not before this time by the server's word (`Retry-After`, `Backoff`); nothing goes past it.
     public var serverNotBeforeMilliseconds: Int64?
+    /// No change before this time by a verdict's word (`retry` with `retryAfter`); nothing goes past it, but pulls go on.
+    public var changesNotBeforeMilliseconds: Int64?
     /// The server refused the credentials, and new ones were not to be had.
     public var needsCredentials: Bool
     /// The most changes in one request since a 413 or an unknown failure halved it; `nil` is the configured size.
@@ -171,11 +173,13 @@ public struct QueueSchedule: Sendable, Hashable {
 
     public init(
         failures: Int = 0, notBeforeMilliseconds: Int64? = nil, serverNotBeforeMilliseconds: Int64? = nil,
-        needsCredentials: Bool = false, batchLimit: Int? = nil, cause: String? = nil
+        changesNotBeforeMilliseconds: Int64? = nil, needsCredentials: Bool = false, batchLimit: Int? = nil,
+        cause: String? = nil
     ) {
         self.failures = failures
         self.notBeforeMilliseconds = notBeforeMilliseconds
         self.serverNotBeforeMilliseconds = serverNotBeforeMilliseconds
+        self.changesNotBeforeMilliseconds = changesNotBeforeMilliseconds
         self.needsCredentials = needsCredentials
         self.batchLimit = batchLimit
         self.cause = cause
