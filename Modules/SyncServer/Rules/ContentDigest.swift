@@ -36,7 +36,7 @@ struct ContentDigest: Sendable, Hashable {
     }
 
     /// A value, so that values that are the same JSON give the same.
-    mutating func add(_ value: FieldValue) {
+    mutating func add(value: FieldValue) {
         switch value {
         case .null: add(byte: 0)
         case .bool(let value): add(byte: value ? 2 : 1)
@@ -48,7 +48,7 @@ struct ContentDigest: Sendable, Hashable {
                 add(byte: 4)
                 return add(number: Int64(bitPattern: value.bitPattern))
             }
-            add(.int(exact))
+            add(value: .int(exact))
         case .string(let value):
             add(byte: 5)
             add(text: value)
@@ -59,13 +59,13 @@ struct ContentDigest: Sendable, Hashable {
         case .array(let elements):
             add(byte: 7)
             add(number: Int64(elements.count))
-            for element in elements { add(element) }
+            for element in elements { add(value: element) }
         case .object(let members):
             add(byte: 8)
             add(number: Int64(members.count))
             for (name, value) in members.sorted(by: { $0.key < $1.key }) {
                 add(text: name)
-                add(value)
+                add(value: value)
             }
         }
     }

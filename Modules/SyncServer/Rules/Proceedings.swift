@@ -31,6 +31,16 @@ struct Proceedings {
     /// The ids that the server gave in this request.
     var aliases: [Naming.Alias] { naming?.made ?? [] }
 
+    /// Decides a change that came by itself, with a key that was looked at already.
+    mutating func decideAlone(_ change: IncomingChange, in source: some RecordSource) throws -> Decision {
+        switch policy?(change) ?? .allow {
+        case .allow: break
+        case .forbid(let message): return .rejected(Rejection(code: .forbidden, message: message))
+        case .later(let seconds): return .retry(after: seconds)
+        }
+        return try decide(change, in: source)
+    }
+
     /// Decides all, in order; neighbours of one unit together.
     mutating func decide(_ dirty: [DirtyRecord], in source: some RecordSource) throws {
         outcomes.reserveCapacity(dirty.count)

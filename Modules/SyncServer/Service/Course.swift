@@ -64,7 +64,8 @@ extension SyncService {
             notice: proceedings.ledger.notice(account.name))
     }
 
-    private func policy(_ account: String) -> Proceedings.Policy? {
+    /// The app's say, for one account.
+    func policy(_ account: String) -> Proceedings.Policy? {
         guard let policy = configuration.policy else { return nil }
         return { change in
             policy(
@@ -101,6 +102,9 @@ extension SyncService {
         try store.write(account)
         return members
     }
+
+    /// A UUID of version 7, for a create without an id.
+    func makeUUID() -> String { UUIDv7Source(clock: clock, randomness: randomness).makeID() }
 
     /// An id of the server's own: 24 hex digits, the first eight its time in seconds.
     func makeRecordID() -> String {

@@ -20,4 +20,6 @@ struct DeviceContext: Sendable {
     var settled: Int64
     /// The highest sequence with an outcome.
     var top: Int64
+    /// Whether it has keys of REST requests, too.
+    var usesREST: Bool
 }

@@ -58,8 +58,8 @@ final class ServerStore {
     func device(_ name: String, of account: inout AccountContext) throws -> DeviceContext? {
         if let known = account.devices[name] { return known }
         let found = try statements.first(
-            "SELECT n, settled, top FROM device WHERE account = ? AND name = ?", [account.row, name]
-        ) { DeviceContext(row: $0[0], settled: $0[1], top: $0[2]) }
+            "SELECT n, settled, top, rest FROM device WHERE account = ? AND name = ?", [account.row, name]
+        ) { DeviceContext(row: $0[0], settled: $0[1], top: $0[2], usesREST: ($0[3] as Int64) != 0) }
         if let found { remember(found, name, in: &account) }
         return found
     }
@@ -67,7 +67,7 @@ final class ServerStore {
     func makeDevice(_ name: String, of account: inout AccountContext) throws -> DeviceContext {
         if let known = try device(name, of: &account) { return known }
         try statements.run("INSERT INTO device(account, name) VALUES (?, ?)", [account.row, name])
-        let made = DeviceContext(row: statements.lastRow, settled: 0, top: 0)
+        let made = DeviceContext(row: statements.lastRow, settled: 0, top: 0, usesREST: false)
         remember(made, name, in: &account)
         return made
     }

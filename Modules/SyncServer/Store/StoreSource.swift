@@ -40,6 +40,10 @@ final class StoreSource: RecordSource {
 
     func outcome(device: String, key: String) throws -> StoredOutcome? {
         guard let device = try store.device(device, of: &account) else { return nil }
+        if device.usesREST, let used = try ReplyStore(store: store).reply(device: device, key: key) {
+            // Never equal to a change's: the key was used for something else.
+            return StoredOutcome(verdict: "applied", members: "", digest: used.digest)
+        }
         return try store.statements.first(
             "SELECT verdict, members, first, second FROM outcome WHERE device = ? AND key = ?", [device.row, key]
         ) { row in

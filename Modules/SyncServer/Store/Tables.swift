@@ -28,6 +28,8 @@ enum Tables {
             settled INTEGER NOT NULL DEFAULT 0,
             -- The highest sequence with an outcome: above it no sequence is taken.
             top INTEGER NOT NULL DEFAULT 0,
+            -- Whether it has keys of REST requests, too.
+            rest INTEGER NOT NULL DEFAULT 0,
             UNIQUE(account, name)
         ) STRICT;
 
@@ -84,8 +86,7 @@ enum Tables {
             key TEXT NOT NULL,
             status INTEGER NOT NULL,
             etag TEXT,
-            location TEXT,
-            body BLOB NOT NULL,
+            body TEXT NOT NULL,
             first INTEGER NOT NULL,
             second INTEGER NOT NULL,
             at INTEGER NOT NULL,

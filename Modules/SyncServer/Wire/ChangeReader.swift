@@ -251,8 +251,8 @@ struct ChangeReader {
             digest.add(text: field.rule.rawValue)
             digest.add(text: draft.ownStamps[field.name]?.description ?? "")
             digest.add(byte: field.old == nil ? 0 : 1)
-            digest.add(field.old ?? .null)
-            digest.add(field.new)
+            digest.add(value: field.old ?? .null)
+            digest.add(value: field.new)
         }
         digest.add(byte: draft.fault == nil ? 0 : 1)
         return digest
