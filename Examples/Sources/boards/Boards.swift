@@ -12,7 +12,8 @@ struct Boards: AsyncParsableCommand {
             aside or held, or the pull could not finish.
             """,
         subcommands: [
-            ImportCommand.self, ReplayCommand.self, AddCommand.self, SetCommand.self, DeleteCommand.self, ShowCommand.self,
+            ImportCommand.self, ReplayCommand.self, AddCommand.self, SetCommand.self, DeleteCommand.self,
+            ShowCommand.self,
             StatusCommand.self, PendingCommand.self, CancelCommand.self, FailuresCommand.self, RetryCommand.self,
             DiscardCommand.self, ConflictsCommand.self, SyncCommand.self, ServeCommand.self, BackupCommand.self,
             DemoCommand.self,

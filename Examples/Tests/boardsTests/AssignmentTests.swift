@@ -32,8 +32,10 @@ struct AssignmentTests {
     @Test(
         "a value of another type, and a field that is not there, are bad input",
         arguments: [
-            "closed=yes", "closed=", "pos=many", "pos=nan", "pos=0x10", "pos=1e999", "due=tomorrow", "due=2026-02-30T00:00:00Z",
-            "idLabels=a", "idLabels={}", "idLabels=[\"a\",\"a\"]", "idLabels=[[]]", "idList=", "idList=a b", "idList:null",
+            "closed=yes", "closed=", "pos=many", "pos=nan", "pos=0x10", "pos=1e999", "due=tomorrow",
+            "due=2026-02-30T00:00:00Z",
+            "idLabels=a", "idLabels={}", "idLabels=[\"a\",\"a\"]", "idLabels=[[]]", "idList=", "idList=a b",
+            "idList:null",
             "idBoard=x", "dateLastActivity=2026-11-21T09:00:00Z", "colour=red",
         ])
     func badInput(argument: String) throws {

@@ -1,7 +1,7 @@
 public import Logging
 public import Storage
 public import SyncCore
-import UploadQueue
+public import UploadQueue
 
 /// One engine for all record types: brings every local change to the server and every change of others here.
 ///
@@ -11,7 +11,6 @@ public actor SyncEngine {
     let store: Store
     let exchange: any Exchange
     let queue: UploadQueue
-    let handlers: [any Syncable]
     let configuration: EngineConfiguration
     let wallClock: any WallClock
     let clock: any Clock<Duration>
@@ -23,6 +22,8 @@ public actor SyncEngine {
     var breaker: CircuitBreaker
     var status = SyncStatus()
     var isPaused = false
+    /// Both clocks at the beginning of the last cycle, to notice a jump of the wall clock.
+    var clockCheck: (wall: Int64, watch: StopWatch)?
     private var isRunning = false
     private var isCycling = false
     private var waiting: [CheckedContinuation<CycleReport?, Never>] = []
@@ -32,11 +33,9 @@ public actor SyncEngine {
     private let triggering: AsyncStream<Scheduler.Trigger?>.Continuation
 
     /// An engine over an open store and a way to the server.
-    /// - Parameters:
-    ///   - handlers: what an app does its own way; declared entities of the store's schema need none.
-    ///   - deltas: how conflicts are merged.
+    /// - Parameter deltas: how conflicts are merged.
     public init(
-        store: Store, exchange: any Exchange, handlers: [any Syncable] = [],
+        store: Store, exchange: any Exchange,
         deltas: any DeltaCalculation = LastWriterDeltas(), configuration: EngineConfiguration = EngineConfiguration(),
         policy: UploadPolicy = UploadPolicy(),
         wallClock: any WallClock = SystemWallClock(),  // live
@@ -47,14 +46,13 @@ public actor SyncEngine {
     ) {
         self.store = store
         self.exchange = exchange
-        self.handlers = handlers
         self.configuration = configuration
         self.wallClock = wallClock
         self.clock = clock
         self.ids = ids
         self.logger = logger
         breaker = configuration.breaker
-        holder = ids.makeID()
+        holder = "\(configuration.process)/\(ids.makeID())"
         queue = UploadQueue(
             log: store, deltas: deltas, policy: policy, wallClock: wallClock, clock: clock, randomness: randomness)
         (triggers, triggering) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(64))

@@ -5,7 +5,8 @@ import SyncCore
 struct AddCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "add", abstract: "Make a record on this device; prints its id.",
-        discussion: "FIELD=VALUE sets a field, FIELD= sets the empty text. Example: boards add list idBoard=ID name=Done")
+        discussion:
+            "FIELD=VALUE sets a field, FIELD= sets the empty text. Example: boards add list idBoard=ID name=Done")
 
     @OptionGroup var global: GlobalOptions
     @Option(help: "The record's id; a new UUID if not given.")

@@ -5,7 +5,8 @@ import SyncCore
 struct ReplayCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "replay", abstract: "Do a Trello board export's actions again as local edits, oldest first.",
-        discussion: "A board or list that is only mentioned is made with that name; unknown kinds are counted, and skipped.")
+        discussion:
+            "A board or list that is only mentioned is made with that name; unknown kinds are counted, and skipped.")
 
     @OptionGroup var global: GlobalOptions
     @Flag(help: "Print the counts as one JSON value.")

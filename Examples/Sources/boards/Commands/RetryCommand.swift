@@ -3,7 +3,8 @@ import Ferry
 
 struct RetryCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "retry", abstract: "Put a change that was set aside back into its place; prints the key it has now.")
+        commandName: "retry",
+        abstract: "Put a change that was set aside back into its place; prints the key it has now.")
 
     @OptionGroup var global: GlobalOptions
     @Argument(help: ArgumentHelp("The change's key, as `failures` tells it.", valueName: "CHANGE"))

@@ -4,8 +4,10 @@ import SyncCore
 
 struct StatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "status", abstract: "Say how far a record and everything under it is: queued, syncing, synced or failed.",
-        discussion: "Without ENTITY and ID, of this device's whole database. Failed comes before syncing before queued.")
+        commandName: "status",
+        abstract: "Say how far a record and everything under it is: queued, syncing, synced or failed.",
+        discussion: "Without ENTITY and ID, of this device's whole database. Failed comes before syncing before queued."
+    )
 
     @OptionGroup var global: GlobalOptions
     @Flag(help: "One JSON value.")

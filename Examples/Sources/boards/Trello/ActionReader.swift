@@ -147,7 +147,9 @@ struct ActionReader {
 
     /// Trello's exports have no action for a new check item, so its first tick makes it, as it was before.
     private func updateCheckItemState() throws(Problem) -> [ReplayStep] {
-        guard let (key, node) = record("checkItem"), let checklist = data["checklist"]?.reference("id") else { return [] }
+        guard let (key, node) = record("checkItem"), let checklist = data["checklist"]?.reference("id") else {
+            return []
+        }
         var made = try node.fields(of: try declared("checkItem"))
         guard case .string(let state)? = made["state"] else { return [] }
         let before: FieldValue = .string(state == "complete" ? "incomplete" : "complete")
