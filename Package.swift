@@ -105,6 +105,8 @@ let package = Package(
         .testTarget(
             name: "SyncServerTests", dependencies: [core, "SyncServer", "SyncTesting", sqlite],
             path: "Tests/SyncServerTests"),
+        // `Tests/run simulate`; a program, but no product.
+        .executableTarget(name: "simulate", dependencies: ["SyncSimulator"], path: "Tests/Simulate"),
         .testTarget(
             name: "SyncTestingTests", dependencies: [core, "SyncTesting"], path: "Tests/SyncTestingTests"),
         .testTarget(

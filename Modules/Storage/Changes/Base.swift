@@ -11,6 +11,12 @@ import SyncCore
 ///
 /// *Remaining* are the changes that the row shows: all but updates and deletes that were refused.
 enum Base {
+    /// The condition on `sync_change` for what remains.
+    private static let remains = """
+        (state <> 4 OR operation = 0 OR EXISTS (
+          SELECT 1 FROM sync_failure WHERE sync_failure.key = sync_change.key AND uncertain = 1))
+        """
+
     /// The base of a record, for every declared field.
     /// - Parameters:
     ///   - changes: the record's remaining changes, in the queue's order.
@@ -41,23 +47,18 @@ enum Base {
     static func remaining(_ db: Database, of record: RecordKey, _ schema: Schema) throws -> [StoredChange] {
         let sql = """
             SELECT \(StoredChange.columns) FROM sync_change
-            WHERE entity = ? AND id = ? AND (state < 4 OR operation = 0 OR EXISTS (
-                SELECT 1 FROM sync_failure WHERE sync_failure.key = sync_change.key AND uncertain = 1))
-            ORDER BY position
+            WHERE entity = ? AND id = ? AND \(remains) ORDER BY position
             """
         let rows = try Row.fetchCursor(db.cachedStatement(sql: sql), arguments: [record.entity, record.id])
         var changes: [StoredChange] = []
-        while let row = try rows.next() { changes.append(try StoredChange(row, schema)) }
+        while let row = try rows.next() { changes.append(StoredChange(lenient: row, schema)) }
         return changes
     }
 
     /// Whether anything of this record waits to be decided, or was set aside with the row still showing it.
     static func hasRemaining(_ db: Database, _ record: RecordKey) throws -> Bool {
         let sql = """
-            SELECT 1 FROM sync_change
-            WHERE entity = ? AND id = ? AND (state < 4 OR operation = 0 OR EXISTS (
-                SELECT 1 FROM sync_failure WHERE sync_failure.key = sync_change.key AND uncertain = 1))
-            LIMIT 1
+            SELECT 1 FROM sync_change WHERE entity = ? AND id = ? AND \(remains) LIMIT 1
             """
         let statement = try db.cachedStatement(sql: sql)
         return try Row.fetchOne(statement, arguments: [record.entity, record.id]) != nil

@@ -29,6 +29,16 @@ struct StoredChange: Hashable {
         case uncertain = 2
         case blocked = 3
         case failed = 4
+        /// Blocked, and was sent once: its key and content stand for ever.
+        case blockedAfterSending = 5
+    }
+
+    /// Whether it was ever claimed: then it is never merged, edited or silently cancelled.
+    var wasSent: Bool {
+        switch state {
+        case .uploading, .uncertain, .blockedAfterSending: true
+        case .pending, .blocked, .failed: false
+        }
     }
 
     static let columns = """
@@ -40,11 +50,22 @@ struct StoredChange: Hashable {
     /// - Throws: `JSONFailure` where the deltas cannot be read.
     init(_ row: Row, _ schema: Schema) throws {
         let record = RecordKey(row[3], row[4])
-        try self.init(row, fields: DeltaCodec.deltas(row[9], of: schema[record.entity]))
+        self.init(row, fields: try DeltaCodec.deltas(row[9], of: schema[record.entity]))
+    }
+
+    /// Reads a row of ``columns``; deltas that cannot be read are none.
+    init(lenient row: Row, _ schema: Schema) {
+        let record = RecordKey(row[3], row[4])
+        do {
+            self.init(row, fields: try DeltaCodec.deltas(row[9], of: schema[record.entity]))
+        } catch {
+            // A claim sets such a change aside with this as its reason; whoever only looks sees the rest of it.
+            self.init(row, fields: [:])
+        }
     }
 
     /// Reads a row of ``columns`` but for its deltas.
-    init(_ row: Row, fields: [String: FieldDelta]) throws {
+    init(_ row: Row, fields: [String: FieldDelta]) {
         position = row[0]
         sequence = row[1]
         key = row[2]
@@ -79,7 +100,7 @@ struct StoredChange: Hashable {
             case .pending: .pending
             case .uploading: .uploading
             case .uncertain: .uncertain
-            case .blocked: .blocked
+            case .blocked, .blockedAfterSending: .blocked
             case .failed: .failed
             }
         return QueuedChange(
