@@ -67,7 +67,7 @@ public actor Store {
     ) throws(StoreFailure) -> T {
         let configuration = configuration
         return try perform("writing") { db in
-            let name = unit ? try Clock.unit(db) : nil
+            let name = unit ? try Clock.freshKey(db) : nil
             try Clock.begin(db, configuration, unit: name, intent: intent)
             let result = try body(db)
             if let name { try Clock.checkUnit(db, name) }

@@ -76,8 +76,13 @@ final class AppliedTable {
         var arguments: [DatabaseValue] = [id.databaseValue]
         arguments.reserveCapacity(values.count + 1)
         for case let value? in values { arguments.append(value) }
-        statement.setUncheckedArguments(StatementArguments(arguments))
-        try statement.execute()
+        do {
+            try statement.execute(arguments: StatementArguments(arguments))
+        } catch {
+            // SQLite repeats the error of a statement that failed once: it is prepared anew.
+            upserts = [:]
+            throw error
+        }
     }
 
     private func prepare(_ present: [Bool]) throws -> Statement {

@@ -43,9 +43,8 @@ enum FullPass {
         let missing = try missing(db, state.number)
         let free = try missing.filter { try !Base.hasRemaining(db, $0) }
         let rows = Int(try Meta.integer(db, .passRows) ?? 0)
-        let isEmpty =
-            try Row.fetchOne(db, sql: "SELECT 1 FROM sync_record WHERE pass = ? LIMIT 1", arguments: [state.number])
-            == nil
+        let brought = "SELECT 1 FROM sync_record WHERE pass = ? LIMIT 1"
+        let isEmpty = try Row.fetchOne(db, sql: brought, arguments: [state.number]) == nil
         let isTooMany = Double(free.count) > threshold * Double(max(rows, 1))
         if !confirmed, !free.isEmpty, isEmpty || isTooMany {
             if try Meta.integer(db, .passAwaits) != 1 {
@@ -79,15 +78,8 @@ enum FullPass {
 
     /// Rows in step: the server knows them, and nothing of theirs is unsent.
     private static func inStep(_ db: Database) throws -> Int64 {
-        let all = try Int64.fetchOne(db, sql: "SELECT count(*) FROM sync_record") ?? 0
-        let unsent =
-            try Int64.fetchOne(
-                db,
-                sql: """
-                    SELECT count(*) FROM (SELECT DISTINCT entity, id FROM sync_change) AS changed
-                    WHERE EXISTS (SELECT 1 FROM sync_record WHERE entity = changed.entity AND id = changed.id)
-                    """) ?? 0
-        return all - unsent
+        // A base is kept apart only for what has unsent changes, and for what is dead.
+        try Int64.fetchOne(db, sql: "SELECT count(*) FROM sync_record WHERE base IS NULL") ?? 0
     }
 
     private static func missing(_ db: Database, _ pass: Int64) throws -> [RecordKey] {

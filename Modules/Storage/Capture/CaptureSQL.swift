@@ -3,23 +3,30 @@ import SyncCore
 /// The expressions that the capture triggers are made of.
 ///
 /// Values are written as JSON of the raw column: booleans as 0 and 1, `json` as JSON, bytes as hex. Doubles are written
-/// with 17 digits: SQLite's JSON functions keep 15, which would not come back the same.
+/// with 20 digits: SQLite's JSON functions keep 15, which would not come back the same. Its decimal form is exact enough
+/// below 1e100 only, so a large double is written as text, `p800:` and the decimal form of its 2^800th part.
 enum CaptureSQL {
     /// Milliseconds since 1970: a test's fixed time, or the system's, without a function of ours (another process may write).
     static let wall = "coalesce(wall, CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER))"
 
     /// A key shaped as a UUID of version 4; with a test's seed it follows from the seed and the sequence.
-    static let key = """
+    static func key(for sequence: String = "sequence") -> String {
+        """
         CASE WHEN seed IS NULL THEN printf('%08x-%04x-4%03x-%04x-%012x', random() & 0xffffffff, random() & 0xffff, \
         random() & 0xfff, 32768 | (random() & 0x3fff), random() & 0xffffffffffff) \
         ELSE printf('%08x-%04x-4%03x-%04x-%012x', seed & 0xffffffff, (seed >> 32) & 0xffff, (seed >> 48) & 0xfff, \
-        32768 | ((seed >> 60) & 0xf), sequence) END
+        32768 | ((seed >> 60) & 0xf), \(sequence)) END
         """
+    }
 
     /// The clock moves on: the next sequence, and a stamp above all that were given or seen, near the server's time as
     /// far as its offset is known.
-    static func tick(_ count: String = "1") -> String {
-        "UPDATE sync_clock SET sequence = sequence + \(count), stamp = max(stamp + 1, (\(wall) + coalesce(\"offset\", 0)) << 16) WHERE one = 1;"
+    /// It also counts the queue, so that nobody must count a long one.
+    static func tick(_ count: String = "1", if condition: String? = nil) -> String {
+        """
+        UPDATE sync_clock SET sequence = sequence + \(count), queued = queued + \(count), \
+        stamp = max(stamp + 1, (\(wall) + coalesce("offset", 0)) << 16) WHERE one = 1\(condition.map { " AND (\($0))" } ?? "");
+        """
     }
 
     /// Whether the engine itself is not the one that writes.
@@ -30,6 +37,13 @@ enum CaptureSQL {
     /// A text of ours as an SQL literal; names are letters, digits and `_` only, messages have no quotes.
     static func literal(_ text: String) -> String { "'\(text)'" }
 
+    /// A finite double as JSON, exactly.
+    private static func decimal(_ column: String) -> String {
+        // 2^800: dividing by it is exact, and leaves 1e60 and more far above the smallest doubles.
+        let large = "'\"p800:' || printf('%!.20g', \(column) / 6.668014432879854274e240) || '\"'"
+        return "CASE WHEN abs(\(column)) < 1e60 THEN printf('%!.20g', \(column)) ELSE \(large) END"
+    }
+
     /// A stored value as JSON, whatever it is.
     static func lenient(_ column: String, _ kind: FieldKind) -> String {
         switch kind {
@@ -37,7 +51,7 @@ enum CaptureSQL {
         case .text, .date, .integer, .boolean, .real, .data:
             """
             CASE typeof(\(column)) WHEN 'real' THEN \
-            CASE WHEN abs(\(column)) <= 1.7976931348623157e308 THEN printf('%!.17g', \(column)) ELSE 'null' END \
+            CASE WHEN abs(\(column)) <= 1.7976931348623157e308 THEN \(decimal(column)) ELSE 'null' END \
             WHEN 'blob' THEN json_quote(hex(\(column))) ELSE json_quote(\(column)) END
             """
         }
@@ -57,7 +71,7 @@ enum CaptureSQL {
         case .real:
             """
             CASE typeof(\(column)) WHEN 'real' THEN CASE WHEN abs(\(column)) <= 1.7976931348623157e308 \
-            THEN printf('%!.17g', \(column)) ELSE \(infinite) END \
+            THEN \(decimal(column)) ELSE \(infinite) END \
             WHEN 'integer' THEN \(column) WHEN 'null' THEN \(null) ELSE \(wrong) END
             """
         case .json:

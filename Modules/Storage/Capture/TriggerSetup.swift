@@ -11,9 +11,7 @@ enum TriggerSetup {
         }
         let present = try Row.fetchAll(
             db,
-            sql:
-                "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'sync\\_capture\\_%' ESCAPE '\\'"
-        )
+            sql: "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND name GLOB 'sync_capture_*'")
         var found = Dictionary(present.map { ($0[0] as String, $0[1] as String) }, uniquingKeysWith: { $1 })
         let isFirst = found.isEmpty
         for (name, sql) in wanted {

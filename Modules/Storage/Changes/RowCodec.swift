@@ -80,10 +80,17 @@ enum RowCodec {
         case (.data, .string(let hex)): bytes(hex: hex).map(FieldValue.data) ?? raw
         case (.real, .int(let number)):
             Int64(exactly: Double(number)) == number ? .double(Double(number)) : raw
+        case (.real, .string(let text)): scaled(text).map(FieldValue.double) ?? raw
         case (.integer, .double(let number)): Int64(exactly: number).map(FieldValue.int) ?? raw
         case (.date, .string(let text)): .string(DateText.wire(text))
         default: raw
         }
+    }
+
+    /// A large double as the triggers write it, which have no exact decimal form for it: `p800:` and its 2^800th part.
+    private static func scaled(_ text: String) -> Double? {
+        guard text.hasPrefix("p800:"), let part = Double(text.dropFirst(5)) else { return nil }
+        return part * 0x1p800
     }
 
     private static func mismatch(_ field: FieldSchema, _ entity: String, _ found: String) -> ValueMismatch {

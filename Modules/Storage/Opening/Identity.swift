@@ -23,8 +23,7 @@ enum Identity {
 
     private static func renew(_ db: Database, from device: String, home: String, now: Int64) throws {
         try db.execute(sql: "UPDATE sync_change SET device = ? WHERE device IS NULL", arguments: [device])
-        try db.execute(sql: CaptureSQL.tick())
-        try Meta.set(db, .device, Clock.key(db))
+        try Meta.set(db, .device, Clock.freshKey(db))
         try Meta.set(db, .home, home)
         try db.execute(sql: "UPDATE sync_lease SET holder = NULL, generation = generation + 1, expires = NULL")
         try Journal.event(db, .newDevice, detail: "The file was restored or copied; before it was \(device).", at: now)

@@ -24,15 +24,15 @@ enum Clock {
         ).execute(arguments: [wall, unit, intent])
     }
 
-    /// A new key, of the same source as the triggers'.
+    /// The key that belongs to the present sequence, of the same source as the triggers'.
     static func key(_ db: Database) throws -> String {
-        let sql = "SELECT \(CaptureSQL.key) FROM sync_clock WHERE one = 1"
+        let sql = "SELECT \(CaptureSQL.key()) FROM sync_clock WHERE one = 1"
         return try String.fetchOne(db.cachedStatement(sql: sql)) ?? ""
     }
 
-    /// The id of a new unit; it uses up a sequence, so that a seeded one is new, too.
-    static func unit(_ db: Database) throws -> String {
-        try db.cachedStatement(sql: CaptureSQL.tick()).execute()
+    /// A key that no change has; it uses up a sequence, so that a seeded one is new, too.
+    static func freshKey(_ db: Database) throws -> String {
+        try db.cachedStatement(sql: "UPDATE sync_clock SET sequence = sequence + 1 WHERE one = 1").execute()
         return try key(db)
     }
 
@@ -49,9 +49,8 @@ enum Clock {
         guard own.count <= unitChanges, bytes <= unitBytes else {
             throw StoreFailure(
                 kind: .invalid,
-                message:
-                    "A unit may have \(unitChanges) changes and 1 MiB; this one has \(own.count) or more changes and "
-                    + "\(bytes) bytes. Write it in several, or without `unit`.")
+                message: "A unit may have \(unitChanges) changes and 1 MiB; this one has \(own.count) or more "
+                    + "and \(bytes) bytes. Write it in several, or without `unit`.")
         }
     }
 

@@ -12,9 +12,8 @@ enum EngineTables {
 
     /// The format of the file; `nil` for one without engine tables.
     static func found(_ db: Database) throws -> Int64? {
-        guard
-            try Row.fetchOne(db, sql: "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'sync_meta'") != nil
-        else { return nil }
+        let sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'sync_meta'"
+        guard try Row.fetchOne(db, sql: sql) != nil else { return nil }
         return try Meta.integer(db, .format) ?? 0
     }
 
@@ -47,7 +46,9 @@ enum EngineTables {
             CREATE TABLE sync_clock (
               one INTEGER PRIMARY KEY CHECK (one = 1), applying INTEGER NOT NULL DEFAULT 0,
               sequence INTEGER NOT NULL DEFAULT 0, stamp INTEGER NOT NULL DEFAULT 0,
-              wall INTEGER, seed INTEGER, "unit" TEXT, intent TEXT, "offset" INTEGER, seen INTEGER NOT NULL DEFAULT 0)
+              queued INTEGER NOT NULL DEFAULT 0,
+              wall INTEGER, seed INTEGER, "unit" TEXT, intent TEXT,
+              "offset" INTEGER, seen INTEGER NOT NULL DEFAULT 0)
             """,
             """
             INSERT INTO sync_clock (one) VALUES (1)
@@ -63,7 +64,7 @@ enum EngineTables {
             """,
             "CREATE INDEX sync_change_record ON sync_change (entity, id)",
             "CREATE INDEX sync_change_successor ON sync_change (sequence) WHERE sequence <> position",
-            "CREATE INDEX sync_change_aside ON sync_change (state) WHERE state >= 3",
+            "CREATE INDEX sync_change_aside ON sync_change (state) WHERE state <> 0",
             """
             CREATE TABLE sync_record (
               entity TEXT NOT NULL, id TEXT NOT NULL, version INTEGER NOT NULL, base TEXT, extra TEXT, pass INTEGER,
@@ -71,8 +72,8 @@ enum EngineTables {
             """,
             """
             CREATE TABLE sync_failure (
-              key TEXT PRIMARY KEY NOT NULL, reason TEXT NOT NULL, failedAt INTEGER NOT NULL,
-              uncertain INTEGER NOT NULL) WITHOUT ROWID
+              key TEXT PRIMARY KEY NOT NULL, position INTEGER NOT NULL, reason TEXT NOT NULL,
+              failedAt INTEGER NOT NULL, uncertain INTEGER NOT NULL) WITHOUT ROWID
             """,
             """
             CREATE TABLE sync_conflict (
@@ -92,6 +93,11 @@ enum EngineTables {
               entity TEXT NOT NULL, id TEXT NOT NULL, cause TEXT NOT NULL, fields TEXT NOT NULL,
               PRIMARY KEY (entity, id)) WITHOUT ROWID
             """,
+            """
+            CREATE TABLE sync_identity (
+              entity TEXT NOT NULL, id TEXT NOT NULL, serverID TEXT NOT NULL, PRIMARY KEY (entity, id)) WITHOUT ROWID
+            """,
+            "CREATE UNIQUE INDEX sync_identity_server ON sync_identity (entity, serverID)",
             """
             CREATE TABLE sync_download (
               scope TEXT PRIMARY KEY NOT NULL, priority INTEGER NOT NULL, asked INTEGER NOT NULL,

@@ -37,8 +37,10 @@ enum Meta {
 
     static func set(_ db: Database, _ key: Key, _ value: (any DatabaseValueConvertible)?) throws {
         try db.cachedStatement(
-            sql:
-                "INSERT INTO sync_meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+            sql: """
+                INSERT INTO sync_meta (key, value) VALUES (?, ?)
+                ON CONFLICT (key) DO UPDATE SET value = excluded.value
+                """
         ).execute(arguments: [key.rawValue, value])
     }
 
