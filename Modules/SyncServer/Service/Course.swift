@@ -20,13 +20,22 @@ extension SyncService {
         let store = state.store
         let before = account
         var course: Course?
+        var pruning = state.pruning
         do {
             var changed = before
             try db.inTransaction(.immediate) {
                 course = try self.decide(request, &changed, now, store)
+                if now - pruning.last >= self.configuration.retention.interval {
+                    try self.prune(store, &pruning, now)
+                    changed.oldest = max(changed.oldest, pruning.oldest[changed.row] ?? 0)
+                }
                 return .commit
             }
             account = changed
+            if pruning.last != state.pruning.last {
+                state.pruning = pruning
+                if !pruning.oldest.isEmpty { store.forgetAll() }
+            }
         } catch {
             store.forget(before.name)
             throw error
@@ -126,7 +135,8 @@ extension Ledger {
 
     func notice(_ account: String) -> CommitNotice? {
         guard !touchedRoots.isEmpty else { return nil }
-        let scopes = touchedRoots.map { "\(entries[$0].key.entity):\(entries[$0].key.id)" }.sorted()
+        // A root is always here, since what changes brings what is above it.
+        let scopes = entries.filter { touchedRoots.contains($0.row) }.map { "\($0.key.entity):\($0.key.id)" }.sorted()
         return CommitNotice(account: account, version: head, scopes: scopes)
     }
 }

@@ -25,7 +25,11 @@ final class ServerStore {
 
     func known(_ name: String) -> AccountContext? { accounts[name] }
 
-    func keep(_ account: AccountContext) { accounts[account.name] = account }
+    /// Remembers an account as of a commit; a few thousand at a time, so that the memory has a bound.
+    func keep(_ account: AccountContext) {
+        if accounts.count >= 16_384, accounts[account.name] == nil { accounts = [:] }
+        accounts[account.name] = account
+    }
 
     /// Forgets what is in memory, since a transaction failed.
     func forget(_ name: String) { accounts[name] = nil }
@@ -40,9 +44,12 @@ final class ServerStore {
                     row: row[0], name: name, dataset: row[1], head: row[2], oldest: row[3],
                     stamp: Stamp(packed: UInt64(bitPattern: row[4] as Int64)))
             })
-        if let found { accounts[name] = found }
+        if let found { keep(found) }
         return found
     }
+
+    /// Forgets all that is in memory.
+    func forgetAll() { accounts = [:] }
 
     func account(_ name: String, makeDataset: () -> String) throws -> AccountContext {
         if let known = try existing(name) { return known }
@@ -50,7 +57,7 @@ final class ServerStore {
         try statements.run("INSERT INTO account(name, dataset) VALUES (?, ?)", [name, dataset])
         let made = AccountContext(
             row: statements.lastRow, name: name, dataset: dataset, head: 0, oldest: 0, stamp: .zero)
-        accounts[name] = made
+        keep(made)
         return made
     }
 

@@ -16,12 +16,15 @@ final class StoreSource: RecordSource {
     func record(_ key: RecordKey) throws -> StoredRecord? {
         try store.statements.first(
             """
-            SELECT n, version, dead, fields, writes FROM record WHERE account = ? AND entity = ? AND id = ?
+            SELECT n, version, dead, fields, writes, root FROM record WHERE account = ? AND entity = ? AND id = ?
             """, [account.row, key.entity, key.id]
         ) { row in
-            StoredRecord(
-                row: row[0], version: row[1], isDead: (row[2] as Int64) != 0,
-                state: try RecordCodec.state(fields: row[3], writes: row[4]))
+            let fields: String = row[3]
+            let writes: String = row[4]
+            return StoredRecord(
+                row: row[0], root: row[5], version: row[1], isDead: (row[2] as Int64) != 0,
+                state: try RecordCodec.state(fields: fields, writes: writes),
+                size: fields.utf8.count + writes.utf8.count)
         }
     }
 
