@@ -98,7 +98,8 @@ struct BatchTests {
         #expect(answer.result("k4")["version"] == 1)
         #expect(answer.verdict("k5") == "blocked")
         #expect(try server.sync("e").records.count == 1)
-        #expect(try server.sync("d", Array(changes.prefix(3)), from: 1).results.allSatisfy { $0["verdict"] == "duplicate" })
+        #expect(
+            try server.sync("d", Array(changes.prefix(3)), from: 1).results.allSatisfy { $0["verdict"] == "duplicate" })
     }
 
     @Test("DAT-28 with a member in conflict, or blocked, the others are blocked by it")
@@ -106,7 +107,8 @@ struct BatchTests {
         let server = try TestServer()
         try server.sync("d", [server.create("k1", 1, "board", "b1", ["t": "A"], at: -100)])
         let changes = unit([
-            server.create("k2", 2, "board", "b2"), server.update("k3", 3, "board", "b1", ["t": ("X", "Y")], rule: "check"),
+            server.create("k2", 2, "board", "b2"),
+            server.update("k3", 3, "board", "b1", ["t": ("X", "Y")], rule: "check"),
         ])
         let answer = try server.sync("d", changes + [server.update("k4", 4, "board", "b2", ["n": (.null, 1)])], from: 1)
         #expect(answer.result("k2") == ["changeID": "k2", "verdict": "blocked", "by": "k3"])

@@ -129,7 +129,9 @@ struct ConvergenceTests {
             }
             guard outcomes[0].accepted == outcomes[1].accepted, !outcomes[0].accepted.isEmpty else { continue }
             compared += 1
-            let values = outcomes.map { $0.seen.mapValues { text in text.split(separator: ",").filter { !$0.hasSuffix("=null") } } }
+            let values = outcomes.map {
+                $0.seen.mapValues { text in text.split(separator: ",").filter { !$0.hasSuffix("=null") } }
+            }
             guard values[0] == values[1] else {
                 Issue.record("seed \(seed): \(outcomes[0]) against \(outcomes[1])")
                 return
@@ -155,7 +157,9 @@ struct ConvergenceTests {
 
     private func greatest(_ changes: [IncomingChange], _ name: String) -> (tag: WriteTag, value: FieldValue)? {
         changes.flatMap { change in
-            change.fields.filter { $0.name == name && $0.rule == .lastWriter }.map { (tag: change.tag(of: $0), value: $0.new) }
+            change.fields.filter { $0.name == name && $0.rule == .lastWriter }.map {
+                (tag: change.tag(of: $0), value: $0.new)
+            }
         }.max { $0.tag < $1.tag }
     }
 

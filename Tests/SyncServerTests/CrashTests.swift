@@ -27,7 +27,8 @@ struct CrashTests {
     private func requests(_ server: TestServer) -> [FieldValue] {
         [
             server.update("k1", 11, "card", "c1", ["idList": ("l1", "l2"), "n": (0, 5)], at: 10),
-            server.delete("k2", 12, "list", "l1", at: 11), server.create("k3", 13, "card", "c3", ["idList": "l2"], at: 12),
+            server.delete("k2", 12, "list", "l1", at: 11),
+            server.create("k3", 13, "card", "c3", ["idList": "l2"], at: 12),
             server.update("k4", 14, "board", "none", ["x": (0, 1)], at: 13),
         ]
     }
@@ -83,7 +84,8 @@ struct CrashTests {
     func restKey() throws {
         let server = try prepared()
         let request = RESTRequest(
-            method: "PUT", path: "/1/cards/c1", headers: [.init("Idempotency-Key", "\"k\"")], body: Array(#"{"n":7}"#.utf8))
+            method: "PUT", path: "/1/cards/c1", headers: [.init("Idempotency-Key", "\"k\"")],
+            body: Array(#"{"n":7}"#.utf8))
         for k in 1... {
             let count = try stop(server, at: k)
             let reply = server.service.rest(account: "a", request: request)

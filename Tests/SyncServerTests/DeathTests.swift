@@ -76,7 +76,8 @@ struct DeathTests {
         let older = try server.sync("dev-2", [server.create("k1", 1, "card", "c1", ["desc": "old"], at: -700)], from: 4)
         #expect(older.verdict("k1") == "merged")
         #expect(older.result("k1")["record"]["deleted"] == true)
-        let newer = try server.sync("dev-2", [server.create("k2", 2, "card", "c1", ["idList": "l1"], at: -300)], from: 4)
+        let newer = try server.sync(
+            "dev-2", [server.create("k2", 2, "card", "c1", ["idList": "l1"], at: -300)], from: 4)
         #expect(newer.verdict("k2") == "applied")
         #expect(newer.record("c1")?["fields"] == ["idList": "l1", "name": .null, "desc": .null])
         let late = try server.sync(
@@ -112,7 +113,8 @@ struct DeathTests {
         #expect(create.result("k2")["record"]["deleted"] == true)
         let taken = try server.sync("dev-3", [server.create("k1", 1, "card", "c1", ["idList": "l1"])], from: 6)
         #expect(taken.result("k1")["error"]["code"] == "idTaken", "dead only through its parent counts as live")
-        let back = try server.sync("dev-1", [server.update("k2", 5, "board", "b1", ["name": ("B", "E")], at: 0)], from: 6)
+        let back = try server.sync(
+            "dev-1", [server.update("k2", 5, "board", "b1", ["name": ("B", "E")], at: 0)], from: 6)
         #expect(back.verdict("k2") == "applied")
         #expect(Set(back.records.map { $0["id"] }) == ["b1", "l1", "l2", "c1"])
         #expect(back.records.allSatisfy { $0["deleted"] == false })

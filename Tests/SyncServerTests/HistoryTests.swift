@@ -117,7 +117,8 @@ struct HistoryTests {
         #expect(try server.sync("e", from: 0).records.map { $0["id"] } == ["b3"])
         #expect(try server.sync("e", from: 3, ["fullPass": true])["oldestVersion"] == 5)
         #expect(try server.sync("e", from: 5).records.isEmpty)
-        #expect(try server.sync("x", [server.create("n1", 1, "list", "n1", ["idBoard": "b3"])]).verdict("n1") == "applied")
+        #expect(
+            try server.sync("x", [server.create("n1", 1, "list", "n1", ["idBoard": "b3"])]).verdict("n1") == "applied")
     }
 
     @Test("IDS-10 outcomes are kept for a year at least, then go")

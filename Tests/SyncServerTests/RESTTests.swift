@@ -142,9 +142,13 @@ struct RESTTests {
         #expect(ids == (1...9).map { .string("c\($0)") })
         #expect(try value(rest(server, "GET", "/1/boards/b1/cards?since=9")).array.count == 2)
         _ = try rest(server, "DELETE", "/1/cards/c3")
-        #expect(try value(rest(server, "GET", "/1/cards?since=11")) == [
-            ["id": "c3", "version": 12, "deleted": true, "dateLastActivity": .string(Timestamp.text(server.clock.nowMilliseconds))]
-        ])
+        #expect(
+            try value(rest(server, "GET", "/1/cards?since=11")) == [
+                [
+                    "id": "c3", "version": 12, "deleted": true,
+                    "dateLastActivity": .string(Timestamp.text(server.clock.nowMilliseconds)),
+                ]
+            ])
         #expect(try value(rest(server, "GET", "/1/cards")).array.count == 8)
         let tag = try rest(server, "GET", "/1/cards")[header: "ETag"]
         #expect(try rest(server, "GET", "/1/cards", noneMatch: tag).status == 304)
@@ -228,7 +232,8 @@ struct RESTTests {
         let made = try value(rest(server, "POST", "/1/boards", ["id": "mine", "name": "B"], key: "k1"))
         let id = try #require(made["id"].string)
         #expect(id.count == 24 && id.allSatisfy(\.isHexDigit))
-        #expect(try value(rest(server, "POST", "/1/boards", ["id": "mine", "name": "B"], key: "k1"))["id"] == made["id"])
+        #expect(
+            try value(rest(server, "POST", "/1/boards", ["id": "mine", "name": "B"], key: "k1"))["id"] == made["id"])
         let answer = try server.sync(
             "d",
             [

@@ -81,7 +81,8 @@ struct RequestTests {
         ]
         let name = String(member.dropFirst().prefix { $0 != "\"" })
         members[name] = String(member.dropFirst(name.count + 3))
-        let bad = "{" + members.sorted { $0.key < $1.key }.map { "\"\($0.key)\":\($0.value)" }.joined(separator: ",") + "}"
+        let bad =
+            "{" + members.sorted { $0.key < $1.key }.map { "\"\($0.key)\":\($0.value)" }.joined(separator: ",") + "}"
         let good = String(decoding: try server.create("k2", 2, "board", "b2").json(), as: UTF8.self)
         let body = """
             {"protocol":1,"cycleID":"c","deviceID":"d","lastSyncVersion":0,"dirtyRecords":[\(bad),\(good)]}
@@ -115,7 +116,9 @@ struct RequestTests {
     @Test("SEC-06 a field's name is only ever data")
     func fieldNames() throws {
         let server = try TestServer()
-        let names = [#"x" = 1; DROP TABLE record; --"#, "id'", "rowid", "_sync_state", String(repeating: "n", count: 10_240)]
+        let names = [
+            #"x" = 1; DROP TABLE record; --"#, "id'", "rowid", "_sync_state", String(repeating: "n", count: 10_240),
+        ]
         let values = Dictionary(uniqueKeysWithValues: names.map { ($0, FieldValue.int(1)) })
         #expect(try server.sync("d", [server.create("k1", 1, "board", "b1", values)]).verdict("k1") == "applied")
         #expect(try server.sync("e").record("b1")?["fields"] == .object(values))

@@ -63,7 +63,8 @@ struct RuleTests {
             [server.update("k2", 2, "board", "b1", ["tags": (["a", "b"], ["b", "y"])], rule: "union", at: -100)],
             from: 1)
         let other = try server.sync(
-            "dev-2", [server.update("k1", 1, "board", "b1", ["tags": (["a", "b"], ["a", "b", "x"])], rule: "union", at: -200)],
+            "dev-2",
+            [server.update("k1", 1, "board", "b1", ["tags": (["a", "b"], ["a", "b", "x"])], rule: "union", at: -200)],
             from: 1)
         #expect(other.verdict("k1") == "applied")
         #expect(try field("tags", server) == ["b", "x", "y"])
@@ -83,7 +84,9 @@ struct RuleTests {
         #expect(try field("tags", server) == [1, "b"])
     }
 
-    @Test("a union of what is no array of distinct scalars is invalid", arguments: [["a", "a"], [["x"]], "a"] as [FieldValue])
+    @Test(
+        "a union of what is no array of distinct scalars is invalid",
+        arguments: [["a", "a"], [["x"]], "a"] as [FieldValue])
     func invalidUnions(_ new: FieldValue) throws {
         let server = try board(["tags": ["a"]])
         let answer = try server.sync(

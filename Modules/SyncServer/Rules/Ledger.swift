@@ -170,7 +170,8 @@ struct Ledger: Sendable {
         let entry = entries[place]
         entries[place].isEcho =
             isKnown && ruling.isAsSent && ruling.kind == .applied && ruling.overwrote.isEmpty && !revived
-            && !before.isDead && entry.isDead == (change.operation == .delete) && (before.root == entry.root || before.version == 0)
+            && !before.isDead && entry.isDead == (change.operation == .delete)
+            && (before.root == entry.root || before.version == 0)
     }
 
     // MARK: - Consequences

@@ -168,7 +168,9 @@ struct Proceedings {
     // MARK: - Units
 
     /// All or none. A unit that does not stand together can never be done.
-    private mutating func decideUnit(_ unit: ArraySlice<DirtyRecord>, isWhole: Bool, in source: some RecordSource) throws {
+    private mutating func decideUnit(_ unit: ArraySlice<DirtyRecord>, isWhole: Bool, in source: some RecordSource)
+        throws
+    {
         let before = self
         let namesBefore = aliases.count
         ledger.unit = ledger.head + 1

@@ -36,12 +36,12 @@ extension SyncService {
                 state.pruning = pruning
                 if !pruning.oldest.isEmpty { store.forgetAll() }
             }
+            try noteHandedOut(account.head - before.head, &state)
         } catch {
             store.forget(before.name)
             throw error
         }
         guard let course else { throw ServiceFailure.closed }
-        try noteHandedOut(account.head - before.head, &state)
         return course
     }
 
@@ -56,7 +56,7 @@ extension SyncService {
         _ request: SyncRequest, _ account: inout AccountContext, _ now: Int64, _ store: ServerStore
     ) throws -> Course {
         if request.settled > 0 {
-            var device = try store.makeDevice(request.deviceID, of: &account)
+            var device = try store.makeDevice(request.deviceID, of: account)
             try store.settle(request.settled, device: &device)
             account.devices[request.deviceID] = device
         }
@@ -66,7 +66,6 @@ extension SyncService {
             isStrict: request.isStrict, naming: configuration.makesIDs ? Naming { self.makeRecordID() } : nil,
             policy: policy(account.name))
         try proceedings.decide(request.dirty, in: source)
-        account.devices.merge(source.account.devices) { $1 }
         let members = try write(proceedings, &account, now, store)
         return Course(
             proceedings: proceedings, members: members, known: proceedings.ledger.echoes,
@@ -99,7 +98,7 @@ extension SyncService {
             members.append(text)
             account.stamp = max(account.stamp, outcome.stamp ?? .zero)
             guard outcome.digest != nil else { continue }
-            var device = try touched[outcome.device] ?? store.makeDevice(outcome.device, of: &account)
+            var device = try touched[outcome.device] ?? store.makeDevice(outcome.device, of: account)
             try writer.write(outcome, members: text, device: &device)
             touched[outcome.device] = device
         }

@@ -62,27 +62,21 @@ final class ServerStore {
     }
 
     /// What is known of a device; `nil` for one that never decided anything.
-    func device(_ name: String, of account: inout AccountContext) throws -> DeviceContext? {
+    func device(_ name: String, of account: AccountContext) throws -> DeviceContext? {
         if let known = account.devices[name] { return known }
         let found = try statements.first(
             "SELECT n, settled, top, rest FROM device WHERE account = ? AND name = ?", [account.row, name]
         ) { DeviceContext(row: $0[0], settled: $0[1], top: $0[2], usesREST: ($0[3] as Int64) != 0) }
-        if let found { remember(found, name, in: &account) }
+        account.devices[name] = found
         return found
     }
 
-    func makeDevice(_ name: String, of account: inout AccountContext) throws -> DeviceContext {
-        if let known = try device(name, of: &account) { return known }
+    func makeDevice(_ name: String, of account: AccountContext) throws -> DeviceContext {
+        if let known = try device(name, of: account) { return known }
         try statements.run("INSERT INTO device(account, name) VALUES (?, ?)", [account.row, name])
         let made = DeviceContext(row: statements.lastRow, settled: 0, top: 0, usesREST: false)
-        remember(made, name, in: &account)
+        account.devices[name] = made
         return made
-    }
-
-    private func remember(_ device: DeviceContext, _ name: String, in account: inout AccountContext) {
-        // Enough for every device that is awake; whoever invents names does not fill the memory.
-        if account.devices.count >= 4_096 { account.devices = [:] }
-        account.devices[name] = device
     }
 
     func write(_ account: AccountContext) throws {
