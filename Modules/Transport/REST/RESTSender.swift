@@ -14,6 +14,8 @@ public struct RESTSender: ChangeSender {
         public var failures = FailureTable()
         /// The explicit word for plain http to other machines than this one.
         public var allowsPlainHTTP = false
+        /// What ``RESTSender/probe()`` reads; `nil` is the first collection, one record of it.
+        public var probePath: String?
 
         public init() {}
     }
@@ -66,6 +68,25 @@ public struct RESTSender: ChangeSender {
             guard case .applied = result.verdict else { return results }
         }
         return results
+    }
+
+    /// Reads one record of a list: whatever the server says about that proves that it works.
+    public func probe() async throws(ExchangeFailure) {
+        let answer = try await call(probeRequest(), [])
+        let failure = ExchangeFailure(
+            answer, problem: answer.problem(), table: options.failures, target: .change,
+            nowMilliseconds: calls.wallClock.nowMilliseconds)
+        // A refusal in the contract's shape is the server's own word as well.
+        guard let failure, failure.kind != .permanent else { return }
+        throw failure
+    }
+
+    private func probeRequest() -> HTTPRequest {
+        let first = mappings.inByteOrder.first { $0.value.parent == nil }?.value
+        let path = options.probePath ?? first.map { "\($0.prefix)/\($0.collection)?limit=1" } ?? "/"
+        var request = calls.endpoint.request(.get, path)
+        request.headerFields[.accept] = "application/json, application/problem+json"
+        return request
     }
 
     /// Closes the HTTP client.
