@@ -85,7 +85,7 @@ extension Settling {
         let sequence = try ChangeRows.nextSequence(db)
         inverse.sequence = sequence
         inverse.position = sequence
-        inverse.key = table.ids.makeID()
+        inverse.key = try Clock.key(db)
         inverse.schema = table.schema[change.record.entity]?.version ?? change.schema
         inverse.stamp = try ChangeRows.nextStamp(db, now: now)
         inverse.madeAt = now

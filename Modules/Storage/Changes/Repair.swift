@@ -39,7 +39,9 @@ extension ChangeTable {
         var result = key
         // The server does all of a unit or none of it: its members go again together.
         let members =
-            try change.unit.map { try Dependants(schema: schema).members(db, of: $0, around: change.position) } ?? [change]
+            try change.unit.map { try Dependants(schema: schema).members(db, of: $0, around: change.position) } ?? [
+                change
+            ]
         for member in members where member.state == .failed {
             let next = try settling.retry(db, member)
             if member.key == key { result = next }
@@ -56,7 +58,8 @@ extension ChangeTable {
         let closure = try Dependants(schema: schema).closure(db, of: try failed(db, key))
         if let going = closure.first(where: { $0.state == .uploading }) {
             throw StoreFailure(
-                kind: .refused, message: "The change \(going.key), which would go with \(key), is being sent now; try again after it.")
+                kind: .refused,
+                message: "The change \(going.key), which would go with \(key), is being sent now; try again after it.")
         }
         var settling = Settling(table: self, now: now)
         for change in closure {
@@ -73,7 +76,8 @@ extension ChangeTable {
     ///
     /// Keys have no index, which would cost every write; what is aside or on its way is found by its state first.
     func find(_ db: Database, _ key: String) throws -> StoredChange? {
-        let aside = "SELECT \(StoredChange.columns) FROM sync_change WHERE state <> 0 AND state IN (1, 2, 3, 4, 5) AND key = ?"
+        let aside =
+            "SELECT \(StoredChange.columns) FROM sync_change WHERE state <> 0 AND state IN (1, 2, 3, 4, 5) AND key = ?"
         let pending = "SELECT \(StoredChange.columns) FROM sync_change WHERE position > 0 AND key = ?"
         for sql in [aside, pending] {
             if let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [key]) {

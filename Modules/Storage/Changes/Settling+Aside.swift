@@ -42,8 +42,8 @@ extension Settling {
     /// A new change in the place of one that is over: with a new key and sequence, the same stamps and deltas.
     func successor(_ db: Database, of change: StoredChange) throws -> StoredChange {
         var next = change
-        next.key = table.ids.makeID()
         next.sequence = try ChangeRows.nextSequence(db)
+        next.key = try Clock.key(db)
         next.state = .pending
         next.baseVersion = nil
         next.device = nil

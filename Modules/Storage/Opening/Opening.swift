@@ -50,7 +50,7 @@ enum Opening {
                 try AppTables.check(db, schema)
                 try TriggerSetup.install(db, schema, now: configuration.clock.nowMilliseconds)
                 let context = try ApplyContext(db, schema, deltas: configuration.deltas)
-                try retryHeld(db, context, now: configuration.clock.nowMilliseconds)
+                try SchemaUpgrade.run(db, context, now: configuration.clock.nowMilliseconds)
                 return context
             }
         } catch {
@@ -86,16 +86,6 @@ enum Opening {
                 UPDATE sync_clock SET wall = ?1, seed = ?2, "unit" = NULL, intent = NULL WHERE one = 1
                 AND (wall IS NOT ?1 OR seed IS NOT ?2 OR "unit" IS NOT NULL OR intent IS NOT NULL)
                 """, arguments: [wall, configuration.keySeed])
-    }
-
-    /// A newer program may know what an older one could not apply.
-    private static func retryHeld(_ db: Database, _ context: ApplyContext, now: Int64) throws {
-        guard try !HeldRecords.isEmpty(db) else { return }
-        try RowWriter.applying(db) {
-            let applier = try SliceApplier(db, context, now: now)
-            try applier.retryHeld([.unknownEntity, .type, .constraint, .unsent], limit: .max)
-            try applier.retryOrphans()
-        }
     }
 }
 

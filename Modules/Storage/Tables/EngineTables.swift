@@ -72,8 +72,8 @@ enum EngineTables {
             """,
             """
             CREATE TABLE sync_failure (
-              key TEXT PRIMARY KEY NOT NULL, reason TEXT NOT NULL, failedAt INTEGER NOT NULL,
-              uncertain INTEGER NOT NULL) WITHOUT ROWID
+              key TEXT PRIMARY KEY NOT NULL, position INTEGER NOT NULL, reason TEXT NOT NULL,
+              failedAt INTEGER NOT NULL, uncertain INTEGER NOT NULL) WITHOUT ROWID
             """,
             """
             CREATE TABLE sync_conflict (
@@ -93,6 +93,11 @@ enum EngineTables {
               entity TEXT NOT NULL, id TEXT NOT NULL, cause TEXT NOT NULL, fields TEXT NOT NULL,
               PRIMARY KEY (entity, id)) WITHOUT ROWID
             """,
+            """
+            CREATE TABLE sync_identity (
+              entity TEXT NOT NULL, id TEXT NOT NULL, serverID TEXT NOT NULL, PRIMARY KEY (entity, id)) WITHOUT ROWID
+            """,
+            "CREATE UNIQUE INDEX sync_identity_server ON sync_identity (entity, serverID)",
             """
             CREATE TABLE sync_download (
               scope TEXT PRIMARY KEY NOT NULL, priority INTEGER NOT NULL, asked INTEGER NOT NULL,

@@ -11,8 +11,8 @@ final class Record: @unchecked Sendable {
     private(set) var faults: [String: Int] = [:]
     private(set) var violations: [Violation] = []
     var localWrites = 0
-    /// Keys that the server answered with `conflict`: a successor stands in their place.
-    private(set) var conflicted: Set<String> = []
+    /// Keys that the server has decided, or answered with `conflict` (a successor stands in their place).
+    private(set) var decided: Set<String> = []
     /// What each device sent under each key the first time.
     private var sent: [String: Change] = [:]
 
@@ -63,6 +63,7 @@ final class Record: @unchecked Sendable {
     /// An answer leaves the server.
     func heard(_ answer: ExchangeAnswer, of request: ExchangeRequest, device: Int) {
         for result in answer.results {
+            if result.verdict.isDecided { decided.insert(result.changeID) }
             if result.isDuplicate { cover(.duplicateVerdict) }
             if result.isClamped { cover(.clampedStamp) }
             switch result.verdict {
@@ -71,7 +72,7 @@ final class Record: @unchecked Sendable {
                 if record.presence == .deleted { cover(.updateOfDeadRecord) }
             case .conflict:
                 cover(.checkConflict)
-                conflicted.insert(result.changeID)
+                decided.insert(result.changeID)
             case .blocked(let by):
                 let refused = answer.results.first { $0.changeID == by }
                 if case .rejected? = refused?.verdict { cover(.blockedByRefusal) } else { cover(.blockedByRetry) }

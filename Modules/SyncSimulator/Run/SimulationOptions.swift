@@ -13,7 +13,14 @@ public struct SimulationOptions: Sendable {
     public var deltas: any DeltaCalculation
     /// A mistake that is planted on purpose; the run must find it.
     public var bug: PlantedBug?
+    /// The server of all seeds; `nil` lets the seed choose.
+    public var server: Server?
     public let schema: Schema
+
+    /// Who is at the other end.
+    public enum Server: String, Sendable, Hashable, CaseIterable {
+        case model, reference
+    }
 
     public init(
         folder: String, keepsTrace: Bool = false, withoutSteps: Set<Int> = [], withoutFaults: Set<Int> = [],
@@ -27,6 +34,9 @@ public struct SimulationOptions: Sendable {
         self.bug = bug
         schema = try Schema(SimulationSchema.entities)
     }
+
+    /// A third of the seeds meet the reference server's real core, through the real codec; the others the model server.
+    func usesReferenceServer(_ seed: UInt64) -> Bool { server.map { $0 == .reference } ?? (seed % 3 == 0) }
 
     /// The way to the server, with the planted mistake in it where that is its place.
     func disturbed(_ exchange: any Exchange, seed: UInt64) -> any Exchange {

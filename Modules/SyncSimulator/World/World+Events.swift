@@ -161,8 +161,7 @@ extension World {
         case .backup: backUpServer()
         case .restoredServer: restoreServer()
         case .forgottenTombstones:
-            server.forgetTombstones()
-            record.struck("forgotten tombstones")
+            if server.forgetTombstones() { record.struck("forgotten tombstones") }
         case .deviceBackup(let index): backUp(index)
         case .restoredDevice(let index): restore(index)
         }

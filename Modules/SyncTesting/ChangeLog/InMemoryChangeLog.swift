@@ -16,6 +16,8 @@ public actor InMemoryChangeLog: ChangeLog, ChangeRepair {
     }
 
     var book: LogBook
+    /// The values that writes by ``subject()`` left, where a table would have them.
+    var rows: [RecordKey: [String: FieldValue]] = [:]
     /// Makes the next calls fail, first come first served; for tests of what happens then.
     private var failures: [StoreFailure] = []
     private let notifier = LogNotifier()

@@ -93,16 +93,13 @@ extension UploadQueueMachine {
     ) -> Settlement.Outcome.Kind {
         let id = queued.change.id
         plan.left += 1
-        if rejection.code == .expired {
-            // It was decided once, and the page brings what came of it.
-            plan.events.append(.expired(id))
-            return .applied(version: nil, overwrote: [:], serverID: nil)
-        }
-        return setAside(
-            id,
-            SetAsideReason(
-                code: rejection.code.rawValue, message: rejection.message, field: rejection.field,
-                reference: rejection.reference), &plan)
+        let reason = SetAsideReason(
+            code: rejection.code.rawValue, message: rejection.message, field: rejection.field,
+            reference: rejection.reference)
+        guard rejection.code == .expired else { return setAside(id, reason, &plan) }
+        // It was decided once: the log notes that and lets it go, and the page brings what came of it.
+        plan.events.append(.expired(id))
+        return .setAside(reason, staysUncertain: false)
     }
 
     /// A change met another state of its record: its successor, by the field's rule, a bounded number of times.
