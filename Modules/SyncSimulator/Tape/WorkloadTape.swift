@@ -1,4 +1,4 @@
-public import SyncTesting
+import SyncTesting
 
 /// What the users of a seed's devices do, and when: drawn before the run, so that leaving a step out moves no other.
 public struct WorkloadTape: Sendable {
