@@ -57,7 +57,6 @@ public actor InMemoryRecordStore: RecordStore {
         present.epoch = epoch
     }
 
-    /// Kept for ``position()``; nothing here has a stamp.
     public func setClockOffset(milliseconds: Int64) async throws(StoreFailure) {
         present.clockOffsetMilliseconds = milliseconds
     }
