@@ -1,4 +1,5 @@
 import GRDB
+import Orchestrator
 import Storage
 import SyncCore
 import SyncTesting
