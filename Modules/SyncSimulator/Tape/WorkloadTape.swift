@@ -35,7 +35,7 @@ public struct WorkloadTape: Sendable {
     public init(seed: UInt64) {
         var chance = SeededGenerator(seed: seed, stream: 1)
         let devices = [1, 2, 2, 2, 3, 3, 3, 4, 5][chance.below(9)]
-        let count = 55 + chance.below(60)
+        let count = 90 + chance.below(70)
         let duration = Int64(20_000 + chance.below(4) * 150_000)
         // Few records make conflicts, many make pages.
         let heat = 0.2 + chance.unit() * 0.7
