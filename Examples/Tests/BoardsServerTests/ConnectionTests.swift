@@ -53,7 +53,8 @@ import Testing
     @Test(
         "what is not HTTP gets 400 malformed and an end",
         arguments: [
-            "hello\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "GET\r\n\r\n", "POST /api/sync HTTP/1.1\r\nContent-Length: x\r\n\r\n",
+            "hello\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "GET\r\n\r\n",
+            "POST /api/sync HTTP/1.1\r\nContent-Length: x\r\n\r\n",
             "POST /api/sync HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\nabc",
             "POST /api/sync HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc",
             "POST /api/sync HTTP/1.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",

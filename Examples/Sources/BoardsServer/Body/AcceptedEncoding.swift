@@ -7,7 +7,8 @@ enum AcceptedEncoding {
         for member in field.split(separator: ",") {
             let parts = member.split(separator: ";").map { $0.trimmed }
             guard let name = parts.first?.lowercased() else { continue }
-            let weight = parts.dropFirst().first { $0.lowercased().hasPrefix("q=") }
+            let weight =
+                parts.dropFirst().first { $0.lowercased().hasPrefix("q=") }
                 .map { Double($0.dropFirst(2)) ?? 0 } ?? 1
             if name == "gzip" || name == "x-gzip" { return weight > 0 }
             if name == "*" { byStar = weight > 0 }

@@ -18,7 +18,10 @@ struct MetricsText {
             ("boards_commits_total", "counter", "Commits told to event streams.", reading.tables.commits),
             ("boards_event_streams", "gauge", "Open event streams.", reading.streams),
             ("boards_events_sent_total", "counter", "Events sent to streams.", reading.eventsSent),
-            ("boards_event_streams_dropped_total", "counter", "Streams whose reader was too slow.", reading.streamsDropped),
+            (
+                "boards_event_streams_dropped_total", "counter", "Streams whose reader was too slow.",
+                reading.streamsDropped
+            ),
             ("boards_tokens", "gauge", "Tokens of the tokens file.", reading.tables.tokens),
             ("process_resident_memory_bytes", "gauge", "Memory of the process.", memory),
         ]

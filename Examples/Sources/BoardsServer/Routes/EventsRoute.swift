@@ -16,6 +16,7 @@ extension ShellResponder {
         answer.fields[.cacheControl] = "no-store"
         // Proxies that collect answers let this one through as it comes.
         if let name = HTTPField.Name("X-Accel-Buffering") { answer.fields[name] = "no" }
+        pump.listen(to: account)
         channel.closeFuture.whenComplete { [limiter] _ in limiter.closeStream(account) }
         answer.stream = ResponseBody { [hub, backend] _ in
             try await withTaskCancellationHandler {

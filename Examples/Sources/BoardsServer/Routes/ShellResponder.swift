@@ -16,6 +16,7 @@ struct ShellResponder: HTTPResponder {
     let book: TokenBook
     let limiter: AccountLimiter
     let hub: EventHub
+    let pump: CommitPump
     let vitals: ServerVitals
     let bodies: BodyReader
     let dresser: AnswerDresser
@@ -113,7 +114,7 @@ struct ShellResponder: HTTPResponder {
 
     private func health() async throws(Problem) -> Answer {
         do {
-            _ = try await backend.currentVersion(account: TokenBook.openAccount)
+            try await backend.checkHealth()
         } catch {
             throw .unavailable("The store cannot be asked now.")
         }

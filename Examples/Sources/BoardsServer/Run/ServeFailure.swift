@@ -1,3 +1,5 @@
+internal import SyncServer
+
 /// Why the server cannot be run; each is one sentence for whoever started it. None is cured by trying again at once.
 public enum ServeFailure: Error, Sendable, Equatable, CustomStringConvertible {
     /// The tokens file is not there, or is not ours to read.
@@ -17,5 +19,13 @@ public enum ServeFailure: Error, Sendable, Equatable, CustomStringConvertible {
         case .store(let reason): reason
         case .badOptions(let reason): reason
         }
+    }
+}
+
+extension ServeFailure {
+    /// What a store that did not open says, as one sentence.
+    static func sentence(_ failure: ServiceFailure) -> String {
+        let text = failure.description
+        return text.prefix(1).uppercased() + text.dropFirst() + "."
     }
 }

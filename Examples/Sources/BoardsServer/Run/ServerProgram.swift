@@ -12,6 +12,7 @@ struct ServerProgram: Sendable {
     let backend: any SyncBackend
     let book: TokenBook
     let hub: EventHub
+    let pump: CommitPump
     let vitals: ServerVitals
     let logger: Logger
     let group: any EventLoopGroup
@@ -27,6 +28,7 @@ struct ServerProgram: Sendable {
         self.group = group
         vitals = ServerVitals()
         hub = try await EventHub(group: group, limits: options.events, vitals: vitals)
+        pump = CommitPump(backend: backend, hub: hub, vitals: vitals)
         if let count = book.count { vitals.knows(tokens: count) }
     }
 
@@ -34,7 +36,8 @@ struct ServerProgram: Sendable {
     func run(signals: [UnixSignal], ready: @escaping @Sendable (_ port: Int) -> Void) async throws {
         let services = ServiceGroup(
             configuration: .init(
-                services: [application(ready: ready), tokenWatch], gracefulShutdownSignals: signals, logger: quiet))
+                services: [pump, tokenWatch, application(ready: ready)], gracefulShutdownSignals: signals, logger: quiet
+            ))
         do {
             try await services.run()
         } catch {
@@ -77,8 +80,9 @@ struct ServerProgram: Sendable {
         let began = ProcessFacts.monotonicNow()
         return ShellResponder(
             backend: backend, book: book,
-            limiter: AccountLimiter(limits: options.rates, now: ProcessFacts.monotonicNow), hub: hub, vitals: vitals,
-            bodies: BodyReader(limits: options.connections, vitals: vitals), dresser: AnswerDresser(), logger: logger,
+            limiter: AccountLimiter(limits: options.rates, now: ProcessFacts.monotonicNow), hub: hub, pump: pump,
+            vitals: vitals, bodies: BodyReader(limits: options.connections, vitals: vitals), dresser: AnswerDresser(),
+            logger: logger,
             now: ProcessFacts.monotonicNow
         ) { [vitals] in
             let uptime = Double(ProcessFacts.monotonicNow() - began) / 1e9

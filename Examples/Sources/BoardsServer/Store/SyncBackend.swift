@@ -1,5 +1,11 @@
 internal import SyncServer
 
+/// That something was committed, as event streams tell it.
+struct Commit: Sendable, Equatable {
+    var version: Int64
+    var scopes: [String]
+}
+
 /// What the shell asks of the store behind it: whole requests in, whole answers out.
 ///
 /// ``StoreBackend`` is the one that serves; tests put one in its place whose answers they hold back. An implementer
@@ -9,4 +15,7 @@ protocol SyncBackend: Sendable {
     func sync(account: String, body: [UInt8]) async throws -> ServerReply
     func rest(account: String, request: RESTRequest) async throws -> ServerReply
     func currentVersion(account: String) async throws -> Int64
+    func checkHealth() async throws
+    /// The account's commits from this call on, until the store closes; the newest is kept for who is slow.
+    func commits(account: String) -> any AsyncSequence<Commit, Never> & Sendable
 }

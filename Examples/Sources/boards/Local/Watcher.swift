@@ -61,7 +61,7 @@ struct Watcher {
 }
 
 /// SIGINT and SIGTERM as something that can be waited for.
-final class Interrupts: Sendable {
+final class Interrupts: @unchecked Sendable {  // Sendable: `sources` is set once and never touched again.
     private let stream: AsyncStream<Void>
     private let sources: [any DispatchSourceSignal]
 

@@ -25,10 +25,13 @@ struct RawConnection {
     /// What came and was not taken yet.
     private(set) var held = ""
 
-    static func open(_ port: Int, _ body: (inout RawConnection) async throws -> Void) async throws {
+    static func open(
+        _ port: Int, isReading: Bool = true, _ body: (inout RawConnection) async throws -> Void
+    ) async throws {
         let (pieces, continuation) = AsyncStream<ByteBuffer>.makeStream()
         let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .channelOption(.allowRemoteHalfClosure, value: true)
+            .channelOption(.autoRead, value: isReading)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.addHandler(Collector(continuation))
@@ -86,7 +89,8 @@ struct RawConnection {
     /// One answer with a length: its status line and fields, and its body.
     mutating func answer() async throws -> (head: String, body: String)? {
         guard let head = try await until("\r\n\r\n") else { return nil }
-        let length = head.split(separator: "\r\n").first { $0.lowercased().hasPrefix("content-length:") }
+        let length =
+            head.split(separator: "\r\n").first { $0.lowercased().hasPrefix("content-length:") }
             .flatMap { Int($0.split(separator: ":")[1].drop { $0 == " " }) } ?? 0
         while held.utf8.count < length {
             guard let piece = await pieces.next(isolation: #isolation) else { return (head, held) }

@@ -81,6 +81,7 @@ final class HeldBackend: SyncBackend {
 
     private let asked: Asked
     private let version: Int64
+    private let listeners = NIOLockedValueBox<[String: AsyncStream<Commit>.Continuation]>([:])
     private let paths = NIOLockedValueBox<[RESTRequest]>([])
 
     init(version: Int64 = 0, asked: @escaping Asked = { _, body in .json(String(decoding: body, as: UTF8.self)) }) {
@@ -99,6 +100,18 @@ final class HeldBackend: SyncBackend {
     }
 
     func currentVersion(account: String) async throws -> Int64 { version }
+    func checkHealth() async throws {}
+
+    func commits(account: String) -> any AsyncSequence<Commit, Never> & Sendable {
+        let (stream, continuation) = AsyncStream<Commit>.makeStream()
+        listeners.withLockedValue { $0[account] = continuation }
+        return stream
+    }
+
+    /// Something was committed.
+    func commit(_ version: Int64, scopes: [String] = [], account: String = TokenBook.openAccount) {
+        listeners.withLockedValue { _ = $0[account]?.yield(Commit(version: version, scopes: scopes)) }
+    }
 }
 
 extension ServerReply {
