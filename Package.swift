@@ -5,10 +5,14 @@ let core: Target.Dependency = "SyncCore"
 let sqlite: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
 let log: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let httpTypes: Target.Dependency = .product(name: "HTTPTypes", package: "swift-http-types")
-let collections: Target.Dependency = .product(name: "Collections", package: "swift-collections")
 let asyncHTTPClient: Target.Dependency = .product(
     name: "AsyncHTTPClient", package: "async-http-client",
     condition: .when(platforms: [.linux], traits: ["AsyncHTTPClient"]))
+/// The types in AsyncHTTPClient's interface; it brings these packages along anyway.
+let nio = [("NIOCore", "swift-nio"), ("NIOHTTP1", "swift-nio"), ("NIOSSL", "swift-nio-ssl")].map {
+    Target.Dependency.product(
+        name: $0, package: $1, condition: .when(platforms: [.linux], traits: ["AsyncHTTPClient"]))
+}
 
 /// The six modules around SyncCore; none may depend on another (`.ci/check-imports` holds them to it).
 let leaves = ["DeltaCalculator", "Storage", "UploadQueue", "DownloadQueue", "SyncState", "Transport"]
@@ -33,8 +37,9 @@ let package = Package(
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
         .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.81.0"),
+        .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.29.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
-        .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
     ],
     targets: [
         // The words and the seams.
@@ -44,10 +49,10 @@ let package = Package(
         .target(name: "DeltaCalculator", dependencies: [core], path: "Modules/DeltaCalculator"),
         .target(name: "Storage", dependencies: [core, sqlite], path: "Modules/Storage"),
         .target(name: "UploadQueue", dependencies: [core], path: "Modules/UploadQueue"),
-        .target(name: "DownloadQueue", dependencies: [core, collections], path: "Modules/DownloadQueue"),
+        .target(name: "DownloadQueue", dependencies: [core], path: "Modules/DownloadQueue"),
         .target(name: "SyncState", dependencies: [core], path: "Modules/SyncState"),
         .target(
-            name: "Transport", dependencies: [core, httpTypes, log, asyncHTTPClient, "CZlib"],
+            name: "Transport", dependencies: [core, httpTypes, log, asyncHTTPClient, "CZlib"] + nio,
             path: "Modules/Transport"),
 
         // The only room that knows all the others.
@@ -100,6 +105,8 @@ let package = Package(
         .testTarget(
             name: "SyncServerTests", dependencies: [core, "SyncServer", "SyncTesting", sqlite],
             path: "Tests/SyncServerTests"),
+        // `Tests/run simulate`; a program, but no product.
+        .executableTarget(name: "simulate", dependencies: ["SyncSimulator"], path: "Tests/Simulate"),
         .testTarget(
             name: "SyncTestingTests", dependencies: [core, "SyncTesting"], path: "Tests/SyncTestingTests"),
         .testTarget(

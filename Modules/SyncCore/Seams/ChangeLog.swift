@@ -102,7 +102,10 @@ public struct Settlement: Sendable, Hashable {
             /// takes the change's place, with a new key and sequence. Without deltas the change is over: the record
             /// already says what it wanted.
             case conflict(ServerRecord, successor: [String: FieldDelta]?)
-            /// Set aside with its reason; `stays` keeps it uncertain (a suspect that never got a verdict).
+            /// Set aside with its reason; `staysUncertain` where it never got a verdict (a suspect at its last attempt).
+            ///
+            /// Two codes are not failures: `missingReference` to a record whose own create is in the log makes a
+            /// successor that is blocked by that create; `expired` was decided once, so the change goes, with an event.
             case setAside(SetAsideReason, staysUncertain: Bool)
             /// No verdict: stays as it is and is sent again with the same key and content; `attempts` is its new count.
             case unanswered(attempts: Int)
@@ -162,6 +165,8 @@ public struct QueueSchedule: Sendable, Hashable {
     public var notBeforeMilliseconds: Int64?
     /// Not before this time by the server's word (`Retry-After`, `Backoff`); nothing goes past it.
     public var serverNotBeforeMilliseconds: Int64?
+    /// No change before this time by a verdict's word (`retry` with `retryAfter`); nothing goes past it, but pulls go on.
+    public var changesNotBeforeMilliseconds: Int64?
     /// The server refused the credentials, and new ones were not to be had.
     public var needsCredentials: Bool
     /// The most changes in one request since a 413 or an unknown failure halved it; `nil` is the configured size.
@@ -171,11 +176,13 @@ public struct QueueSchedule: Sendable, Hashable {
 
     public init(
         failures: Int = 0, notBeforeMilliseconds: Int64? = nil, serverNotBeforeMilliseconds: Int64? = nil,
-        needsCredentials: Bool = false, batchLimit: Int? = nil, cause: String? = nil
+        changesNotBeforeMilliseconds: Int64? = nil, needsCredentials: Bool = false, batchLimit: Int? = nil,
+        cause: String? = nil
     ) {
         self.failures = failures
         self.notBeforeMilliseconds = notBeforeMilliseconds
         self.serverNotBeforeMilliseconds = serverNotBeforeMilliseconds
+        self.changesNotBeforeMilliseconds = changesNotBeforeMilliseconds
         self.needsCredentials = needsCredentials
         self.batchLimit = batchLimit
         self.cause = cause

@@ -6,4 +6,9 @@ public protocol ChangeSender: Sendable {
     /// Sends the changes in order and returns a verdict for each that got one.
     /// - Throws: ``ExchangeFailure`` where no verdict came; for several changes, none of them got one.
     func send(_ changes: [Change], deviceID: String) async throws(ExchangeFailure) -> [ChangeResult]
+    /// Asks the server for something else than a change (a small read), after one failed again and again.
+    ///
+    /// If it works, the failures were the change's own; if not, the server's (PROTOCOL.md section 4, *suspect*).
+    /// - Throws: ``ExchangeFailure`` where the server did not answer this either.
+    func probe() async throws(ExchangeFailure)
 }

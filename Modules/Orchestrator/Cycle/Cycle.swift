@@ -1,0 +1,240 @@
+import Logging
+import Storage
+import SyncCore
+import UploadQueue
+
+extension SyncEngine {
+    /// One cycle, push before pull: performs what ``CycleMachine`` says until it says that nothing is left.
+    ///
+    /// Safe at each interruption: a claim is durable before a byte leaves; verdicts are settled in one transaction,
+    /// before the page; each slice stands with its checkpoint. What is lost in between is asked for or sent again, with
+    /// the same key.
+    func cycle(_ urgency: Urgency) async -> CycleReport {
+        var report = CycleReport()
+        do {
+            guard urgency == .user || !isPaused else {
+                report.end = .notNow(untilMilliseconds: nil, cause: "paused")
+                return report
+            }
+            guard breaker.mayGo(nowMilliseconds: wallClock.nowMilliseconds, isProbeForced: urgency == .user) else {
+                report.end = .notNow(untilMilliseconds: nil, cause: "the server keeps failing; it is tried again later")
+                return report
+            }
+            guard try await store.lease(holder: holder, seconds: configuration.leaseSeconds) else {
+                report.end = .leaseHeld
+                return report
+            }
+            try await performCycle(urgency, &report)
+            try await store.release(holder: holder)
+        } catch let failure as StoreFailure {
+            report.end = .store(failure)
+        } catch {
+            report.end = .store(StoreFailure(kind: .unexpected, message: "\(error)"))
+        }
+        return report
+    }
+
+    private func performCycle(_ urgency: Urgency, _ report: inout CycleReport) async throws {
+        var machine = CycleMachine()
+        var position = try await store.position()
+        // Without the server's time, stamps may be far off: the first request asks for it and carries no changes.
+        var take = try await isTimeKnown(position) ? queue.take(urgency: urgency) : Take.nothing(store.summary())
+        // The server's word binds the pull, too: its pause is for the whole device.
+        if case .wait(let until, let cause, let summary) = take, Self.isServersWord(summary.schedule, now: wallClock) {
+            update { $0.queue = summary }
+            report.end = .notNow(untilMilliseconds: until, cause: cause)
+            return
+        }
+        var step = machine.begin(hasBatch: take.claim != nil)
+        while true {
+            switch step {
+            case .take:
+                take = try await queue.take(urgency: urgency)
+                step = machine.begin(hasBatch: take.claim != nil)
+            case .request(let withChanges):
+                let claim = withChanges ? take.claim : nil
+                step = try await roundTrip(claim, &machine, &position, &take, urgency, &report)
+            case .beginFullPass(let epoch):
+                send(.fullPassBegan)
+                try await store.beginFullPass(epoch: epoch)
+                position = try await store.position()
+                step = machine.begin(hasBatch: take.claim != nil)
+            case .endFullPass:
+                let end = try await store.endFullPass(confirmed: false)
+                if case .removed(let count) = end { report.removed += count }
+                send(.fullPassEnded(end))
+                position = try await store.position()
+                step = machine.fullPassEnded(end, hasBatch: take.claim != nil)
+            case .finish(let end):
+                if let claim = take.claim { try await giveBack(claim) }
+                let summary = try await store.summary()
+                update { $0.queue = summary }
+                report.end = end
+                return
+            }
+        }
+    }
+
+    /// One request and what its answer, or its absence, does here.
+    private func roundTrip(
+        _ claim: Claim?, _ machine: inout CycleMachine, _ position: inout SyncPosition, _ take: inout Take,
+        _ urgency: Urgency, _ report: inout CycleReport
+    ) async throws -> CycleMachine.Step {
+        let request = request(for: position, claim)
+        let asked = wallClock.nowMilliseconds
+        report.requests += 1
+        report.sent += request.changes.count
+        let answer: ExchangeAnswer
+        do {
+            answer = try await exchange.exchange(request)
+            try check(answer, against: position)
+        } catch {
+            note(error)
+            // Not with the user's urgency: what failed just now is tried again in another cycle, not at once.
+            if let claim { take = try await queue.settle(claim, failure: error, urgency: .routine) }
+            if claim == nil, !error.isCancelled { try await queue.probed(succeeded: false) }
+            return machine.failed(error, hadChanges: claim != nil, hasBatch: take.claim != nil)
+        }
+        breaker.succeeded()
+        report.bytesSent += answer.bytesSent
+        report.bytesReceived += answer.bytesReceived
+        try await learnTime(answer.serverTimeMilliseconds, asked: asked, &position)
+        if position.epoch == nil {
+            try await store.bind(dataset: answer.dataset, epoch: answer.epoch)
+            position.epoch = answer.epoch
+            position.dataset = answer.dataset
+        }
+        if let claim {
+            report.count(answer.results)
+            take = try await queue.settle(
+                claim, results: answer.results, stamp: answer.stamp, backoffSeconds: answer.backoffSeconds,
+                urgency: urgency)
+        } else {
+            try await queue.probed(succeeded: true)
+            if case .batch = take {} else { take = try await queue.take(urgency: urgency) }
+        }
+        do {
+            try await apply(answer, &position, &report)
+        } catch let failure as StoreFailure {
+            return machine.couldNotApply(failure)
+        } catch let failure as ExchangeFailure {
+            return machine.failed(failure, hadChanges: false, hasBatch: false)
+        }
+        return machine.applied(
+            hasMore: answer.hasMore, inFullPass: position.isInFullPass && !position.awaitsConfirmation,
+            hasBatch: take.claim != nil)
+    }
+
+    private func request(for position: SyncPosition, _ claim: Claim?) -> ExchangeRequest {
+        ExchangeRequest(
+            cycleID: ids.makeID(), deviceID: claim?.deviceID ?? position.deviceID, dataset: position.dataset,
+            epoch: position.epoch, lastSyncVersion: position.checkpoint, settled: claim?.settled,
+            fullPass: position.isInFullPass, limit: configuration.pageLimit,
+            changes: claim?.changes.map(\.change) ?? [])
+    }
+
+    /// Whether stamps can be trusted: the server's time was measured, and this device's clock has not jumped since.
+    private func isTimeKnown(_ position: SyncPosition) -> Bool {
+        let wall = wallClock.nowMilliseconds
+        let jumped = clockCheck.map { abs((wall - $0.wall) - ($0.watch.milliseconds())) > 1_000 } ?? false
+        clockCheck = (wall, StopWatch(clock))
+        return position.clockOffsetMilliseconds != nil && !jumped
+    }
+
+    /// The server's clock as it was in the middle between question and answer; a server that tells no time is taken to
+    /// have this device's.
+    private func learnTime(
+        _ serverTime: Int64?, asked: Int64, _ position: inout SyncPosition
+    ) async throws(StoreFailure) {
+        let half = (wallClock.nowMilliseconds - asked) / 2
+        let known = position.clockOffsetMilliseconds
+        var measured = serverTime.map { $0 - (asked + half) } ?? known ?? 0
+        // A slow answer says little: its time may be off by half of what it took.
+        let isClear = abs(measured - (known ?? 0)) > 1_000 + abs(half)
+        if !isClear { measured = known ?? 0 }
+        guard known == nil || isClear else { return }
+        try await store.setClockOffset(milliseconds: measured)
+        position.clockOffsetMilliseconds = measured
+    }
+
+    /// What Transport cannot know: that the answer is of the history that this device follows.
+    private func check(_ answer: ExchangeAnswer, against position: SyncPosition) throws(ExchangeFailure) {
+        if let known = position.dataset, let told = answer.dataset, known != told {
+            throw ExchangeFailure(
+                kind: .history, code: "otherDataset", message: "expected the data set \(known), got \(told)",
+                reachedServer: true)
+        }
+        if let known = position.epoch, known != answer.epoch {
+            throw ExchangeFailure(
+                kind: .network, message: "expected an answer of the epoch \(known), got \(answer.epoch)",
+                reachedServer: true)
+        }
+    }
+
+    /// The page, slice by slice, each with the checkpoint at its last version.
+    private func apply(
+        _ answer: ExchangeAnswer, _ position: inout SyncPosition, _ report: inout CycleReport
+    ) async throws {
+        let from = position.checkpoint
+        var left = answer.page.count
+        while left > 0 {
+            let records = try answer.page.next(
+                maxRecords: configuration.sliceRecords, maxBytes: configuration.sliceBytes)
+            guard let last = records.last else { break }
+            left -= records.count
+            let checkpoint = left > 0 ? last.version : max(last.version, answer.currentSyncVersion)
+            let slice = PageSlice(
+                records: records, from: from, checkpoint: checkpoint, epoch: answer.epoch, stamp: answer.stamp)
+            try await apply(slice, &position, &report)
+            try Task.checkCancellation()
+        }
+        if position.checkpoint < answer.currentSyncVersion {
+            let slice = PageSlice(
+                records: [], from: from, checkpoint: answer.currentSyncVersion, epoch: answer.epoch, stamp: answer.stamp
+            )
+            try await apply(slice, &position, &report)
+        }
+    }
+
+    private func apply(
+        _ slice: PageSlice, _ position: inout SyncPosition, _ report: inout CycleReport
+    ) async throws(StoreFailure) {
+        let done = try await store.apply(slice)
+        guard !done.wasDropped else {
+            throw StoreFailure(
+                kind: .busy, message: "the page was asked for from a place that is no longer the present one")
+        }
+        position.checkpoint = max(position.checkpoint, slice.checkpoint)
+        report.received += done.applied + done.deleted
+        report.held += done.held
+    }
+
+    /// A batch that was claimed and does not go in this cycle: it stays next in the queue, blamed for nothing.
+    private func giveBack(_ claim: Claim) async throws(StoreFailure) {
+        let stopped = ExchangeFailure(kind: .network, message: "the cycle ended before it was sent", isCancelled: true)
+        _ = try await queue.settle(claim, failure: stopped, urgency: .routine)
+    }
+
+    private func note(_ failure: ExchangeFailure) {
+        let now = wallClock.nowMilliseconds
+        if failure.isCancelled || !failure.reachedServer {
+            breaker.learnedNothing(nowMilliseconds: now)
+        } else if failure.kind == .temporary || failure.kind == .temporaryLonger || failure.kind == .network {
+            breaker.failed(nowMilliseconds: now)
+        } else {
+            breaker.succeeded()
+        }
+        logger.info("request failed", metadata: ["failure": "\(failure)"])
+    }
+
+    private static func isServersWord(_ schedule: QueueSchedule, now: any WallClock) -> Bool {
+        (schedule.serverNotBeforeMilliseconds ?? .min) > now.nowMilliseconds
+    }
+}
+
+extension Take {
+    /// The batch that may go now.
+    var claim: Claim? {
+        if case .batch(let claim) = self { claim } else { nil }
+    }
+}

@@ -1,0 +1,55 @@
+import SyncCore
+
+/// What one cycle, or several, did: figures for the user and for the log, no contents.
+public struct CycleReport: Sendable, Hashable {
+    /// Changes that went out (each request counts its own).
+    public var sent = 0
+    /// Verdicts `applied`, duplicates of them included.
+    public var acknowledged = 0
+    /// Verdicts `merged`.
+    public var merged = 0
+    /// Verdicts `conflict`.
+    public var conflicts = 0
+    /// Verdicts `rejected`.
+    public var refused = 0
+    /// Records applied from pages, tombstones included.
+    public var received = 0
+    /// Records of pages that were set down to wait, with their reason.
+    public var held = 0
+    public var requests = 0
+    public var bytesSent = 0
+    public var bytesReceived = 0
+    /// Rows that a full pass removed.
+    public var removed = 0
+    public var end = CycleEnd.complete
+
+    public init() {}
+
+    /// Adds another cycle's figures; its end is the end.
+    public mutating func add(_ other: CycleReport) {
+        sent += other.sent
+        acknowledged += other.acknowledged
+        merged += other.merged
+        conflicts += other.conflicts
+        refused += other.refused
+        received += other.received
+        held += other.held
+        requests += other.requests
+        bytesSent += other.bytesSent
+        bytesReceived += other.bytesReceived
+        removed += other.removed
+        end = other.end
+    }
+
+    mutating func count(_ results: [ChangeResult]) {
+        for result in results {
+            switch result.verdict {
+            case .applied: acknowledged += 1
+            case .merged: merged += 1
+            case .conflict: conflicts += 1
+            case .rejected: refused += 1
+            case .blocked, .retry: break
+            }
+        }
+    }
+}

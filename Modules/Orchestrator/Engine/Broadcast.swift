@@ -1,0 +1,36 @@
+/// One value stream for any number of listeners, owned by the actor that holds it.
+///
+/// Each stream begins with the newest value, if there is one, and keeps as many unread ones as its policy says.
+struct Broadcast<Element: Sendable>: Sendable {
+    private var listeners: [Int: AsyncStream<Element>.Continuation] = [:]
+    private var next = 0
+    private(set) var newest: Element?
+    private let keepsNewest: Bool
+    private let policy: AsyncStream<Element>.Continuation.BufferingPolicy
+
+    /// - Parameter keepsNewest: whether a new listener is told the newest value at once.
+    init(keepsNewest: Bool, policy: AsyncStream<Element>.Continuation.BufferingPolicy) {
+        self.keepsNewest = keepsNewest
+        self.policy = policy
+    }
+
+    mutating func stream() -> AsyncStream<Element> {
+        let (stream, continuation) = AsyncStream.makeStream(of: Element.self, bufferingPolicy: policy)
+        if keepsNewest, let newest { continuation.yield(newest) }
+        listeners[next] = continuation
+        next += 1
+        return stream
+    }
+
+    mutating func send(_ element: Element) {
+        newest = element
+        for (number, continuation) in listeners {
+            if case .terminated = continuation.yield(element) { listeners[number] = nil }
+        }
+    }
+
+    mutating func finish() {
+        for continuation in listeners.values { continuation.finish() }
+        listeners = [:]
+    }
+}

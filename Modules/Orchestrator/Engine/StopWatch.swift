@@ -1,0 +1,21 @@
+/// Time since it was made, by a monotonic clock of any kind.
+struct StopWatch: Sendable {
+    private let elapsed: @Sendable () -> Duration
+
+    init(_ clock: any Clock<Duration>) { self = Self.start(clock) }
+
+    private init(elapsed: @escaping @Sendable () -> Duration) { self.elapsed = elapsed }
+
+    private static func start<C: Clock<Duration>>(_ clock: C) -> StopWatch {
+        let began = clock.now
+        return StopWatch { began.duration(to: clock.now) }
+    }
+
+    func read() -> Duration { elapsed() }
+    func milliseconds() -> Int64 { read().milliseconds }
+}
+
+extension Duration {
+    /// Whole milliseconds, towards zero.
+    var milliseconds: Int64 { components.seconds * 1_000 + components.attoseconds / 1_000_000_000_000_000 }
+}

@@ -1,0 +1,89 @@
+import GRDB
+public import SyncCore
+
+extension Store: RecordStore {
+    public func position() throws(StoreFailure) -> SyncPosition {
+        try look("reading the position") { db in
+            SyncPosition(
+                deviceID: try Meta.text(db, .device) ?? "", dataset: try Meta.text(db, .dataset),
+                epoch: try Meta.text(db, .epoch), checkpoint: try Meta.integer(db, .checkpoint) ?? 0,
+                isInFullPass: try Meta.integer(db, .passRuns) == 1,
+                awaitsConfirmation: try Meta.integer(db, .passAwaits) == 1, held: try HeldRecords.count(db),
+                clockOffsetMilliseconds: try ClockOffset.known(db))
+        }
+    }
+
+    public func apply(_ slice: PageSlice) throws(StoreFailure) -> SliceReport {
+        let now = now
+        let report = try perform("applying a slice") { db in
+            let checkpoint = try Meta.integer(db, .checkpoint) ?? 0
+            let epoch = try Meta.text(db, .epoch)
+            guard slice.from <= checkpoint, epoch == nil || epoch == slice.epoch else {
+                return SliceReport(wasDropped: true)
+            }
+            try Lease.check(db, leaseGeneration)
+            if epoch == nil { try Meta.set(db, .epoch, slice.epoch) }
+            let report = try RowWriter.applying(db) {
+                let applier = try SliceApplier(db, context, now: now)
+                try applier.apply(slice.records)
+                try applier.retryHeld([.constraint, .unsent], limit: 100)
+                return applier.report
+            }
+            // A late copy of an earlier page takes nothing back.
+            if slice.checkpoint > checkpoint { try Meta.set(db, .checkpoint, slice.checkpoint) }
+            try Clock.observe(db, slice.stamp)
+            return report
+        }
+        if !report.wasDropped {
+            appliedSpeakers.speak()
+            stateSpeakers.speak()
+        }
+        return report
+    }
+
+    public func bind(dataset: String?, epoch: String) throws(StoreFailure) {
+        try perform("noting the server's data set") { db in
+            if let dataset {
+                let known = try Meta.text(db, .dataset)
+                guard known == nil || known == dataset else {
+                    throw StoreFailure(
+                        kind: .refused,
+                        message: "The server has another data set than this database; nothing was changed.")
+                }
+                if known == nil { try Meta.set(db, .dataset, dataset) }
+            }
+            let known = try Meta.text(db, .epoch)
+            guard known == nil || known == epoch else {
+                throw StoreFailure(
+                    kind: .refused, message: "The server's history is another one; a full pass begins it.")
+            }
+            if known == nil { try Meta.set(db, .epoch, epoch) }
+        }
+    }
+
+    public func setClockOffset(milliseconds: Int64) throws(StoreFailure) {
+        let now = now
+        try perform("noting the server's time") { db in
+            let shifted = try ClockOffset.set(db, milliseconds)
+            guard shifted != 0 else { return }
+            try Journal.event(db, .clockShifted, detail: "Stamps of unsent changes moved by \(shifted) ms.", at: now)
+        }
+    }
+
+    public func beginFullPass(epoch: String?) throws(StoreFailure) {
+        let now = now
+        try perform("beginning a full pass") { db in try FullPass.begin(db, epoch: epoch, now: now) }
+    }
+
+    public func endFullPass(confirmed: Bool) throws(StoreFailure) -> FullPassEnd {
+        let now = now
+        let end = try perform("ending a full pass") { db in
+            try RowWriter.applying(db) { try FullPass.end(db, context, confirmed: confirmed, now: now) }
+        }
+        appliedSpeakers.speak()
+        stateSpeakers.speak()
+        return end
+    }
+
+    public nonisolated func applied() -> AsyncStream<Void> { appliedSpeakers.stream() }
+}

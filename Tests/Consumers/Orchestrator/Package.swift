@@ -1,0 +1,12 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+let package = Package(
+    name: "OrchestratorConsumer",
+    platforms: [.macOS(.v15)],
+    dependencies: [.package(name: "Ferry", path: "../../..")],
+    targets: [
+        .executableTarget(name: "Consumer", dependencies: [.product(name: "Orchestrator", package: "Ferry")])
+    ],
+    swiftLanguageModes: [.v6]
+)

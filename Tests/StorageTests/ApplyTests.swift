@@ -1,0 +1,263 @@
+import GRDB
+@testable import Storage
+import SyncCore
+import Testing
+
+@Suite("Applying slices")
+struct ApplyTests {
+    @Test("A slice and its checkpoint stand together; what the engine writes is not captured")
+    func slice() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        #expect(try f.text("SELECT name FROM card WHERE id = 'c1'") == "Card")
+        #expect(try await f.store.position().checkpoint == 3)
+        #expect(try f.queue().isEmpty)
+        #expect(try f.int("SELECT applying FROM sync_clock") == 0)
+    }
+
+    @Test("DL-05 a slice that fails leaves rows and checkpoint as they were")
+    func failedSlice() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql(
+            "CREATE TRIGGER boom BEFORE UPDATE ON sync_meta WHEN NEW.key = 'checkpoint' BEGIN SELECT RAISE(ABORT, 'x'); END"
+        )
+        await #expect(throws: StoreFailure.self) {
+            try await f.apply(record("card", "c1", 9, ["name": "New", "idList": "l1"]))
+        }
+        #expect(try f.text("SELECT name FROM card") == "Card")
+        #expect(try await f.store.position().checkpoint == 3)
+        #expect(try f.int("SELECT version FROM sync_record WHERE entity = 'card'") == 3)
+    }
+
+    @Test("A page asked from above the present checkpoint, or of another epoch, is dropped")
+    func dropped() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        let slice = PageSlice(records: [record("board", "b2", 9, ["name": "X"])], from: 4, checkpoint: 9, epoch: "e-1")
+        #expect(try await f.store.apply(slice).wasDropped)
+        var other = slice
+        other.from = 3
+        other.epoch = "e-2"
+        #expect(try await f.store.apply(other).wasDropped)
+        #expect(try f.int("SELECT count(*) FROM board") == 1)
+        #expect(try await f.store.position().checkpoint == 3)
+    }
+
+    @Test("A record below the version held is left out; the same version is taken")
+    func versions() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try await f.apply(record("board", "b1", 0, ["name": "Old"]))
+        #expect(try f.text("SELECT name FROM board") == "Board")
+        try await f.apply(record("board", "b1", 1, ["name": "Same"]))
+        #expect(try f.text("SELECT name FROM board") == "Same")
+    }
+
+    @Test("DL-01 a page over an unsent edit: the device reads its own value, the server's is the base, once a conflict")
+    func unsentEdit() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET name = 'Mine' WHERE id = 'c1'")
+        let page = record("card", "c1", 9, ["name": "Theirs", "idList": "l1", "pos": 2.0])
+        #expect(try await f.apply(page).conflicts == 1)
+        try await f.apply(page)
+        #expect(try f.text("SELECT name || pos FROM card") == "Mine2.0")
+        let entries = try await f.store.conflicts(limit: 10)
+        #expect(entries.count == 1)
+        #expect(entries[0].mine == "Mine" && entries[0].theirs == "Theirs" && entries[0].kind == "replayed")
+        let base = try await f.store.database.read { try StoredRecord.read($0, RecordKey("card", "c1"))?.base }
+        #expect(base?.fields["name"] == "Theirs")
+        #expect(try f.changes().count == 1)
+    }
+
+    @Test("DL-16 the echo of an own write is no conflict and no second change")
+    func echo() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET name = 'Mine' WHERE id = 'c1'")
+        try f.sql("UPDATE card SET name = 'Later' WHERE id = 'c1'")
+        #expect(try await f.apply(record("card", "c1", 9, ["name": "Mine", "idList": "l1"])).conflicts == 0)
+        #expect(try f.text("SELECT name FROM card") == "Later")
+        #expect(try f.changes().count == 2)
+    }
+
+    @Test("An unsent sum is added to the server's new value")
+    func sum() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET votes = votes + 2 WHERE id = 'c1'")
+        let report = try await f.apply(record("card", "c1", 9, ["votes": 10, "idList": "l1"]))
+        #expect(report.conflicts == 0)
+        #expect(try f.int("SELECT votes FROM card") == 12)
+    }
+
+    @Test("DL-02 a page for a row that was deleted here: it stays hidden, and the delete stays queued")
+    func deletedHere() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("DELETE FROM card")
+        try await f.apply(record("card", "c1", 9, ["name": "Theirs", "idList": "l1"]))
+        #expect(try f.int("SELECT count(*) FROM card") == 0)
+        #expect(try f.changes().map(\.operation) == [.delete])
+    }
+
+    @Test("A tombstone takes the row and what is under it, and records nothing")
+    func tombstone() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        let report = try await f.apply(record("board", "b1", 9, [:], .deleted))
+        #expect(report.deleted == 1)
+        #expect(try f.int("SELECT (SELECT count(*) FROM board) + (SELECT count(*) FROM card)") == 0)
+        #expect(try f.queue().isEmpty)
+        try await f.apply(record("list", "l1", 10, [:], .deleted), record("card", "c1", 11, [:], .deleted))
+        #expect(try await f.store.position().held == 0)
+    }
+
+    @Test("A row with unsent changes on it, or under it, is not taken away by a tombstone before they are decided")
+    func tombstoneOverUnsent() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET name = 'Mine' WHERE id = 'c1'")
+        try await f.apply(
+            record("board", "b1", 9, [:], .deleted), record("list", "l1", 10, [:], .deleted),
+            record("card", "c1", 11, [:], .deleted))
+        #expect(try f.text("SELECT name FROM card") == "Mine")
+        #expect(try f.int("SELECT count(*) FROM board") == 1)
+        #expect(try await f.store.held().map(\.reason) == [.unsent, .unsent])
+    }
+
+    @Test("DAT-10 a child before its parent is held, survives a restart, and comes with the parent")
+    func childFirst() async throws {
+        let f = try Fixture()
+        try await f.apply(record("card", "c1", 1, ["name": "C", "idList": "l1"]))
+        try await f.apply(record("list", "l1", 2, ["name": "L", "idBoard": "b1"]))
+        #expect(try await f.store.held().map(\.reason) == [.parent, .parent])
+        #expect(try await f.store.position().held == 2)
+        try await f.store.close()
+        let g = try Fixture(file: f.file)
+        #expect(try await g.store.position().held == 2)
+        try await g.apply(record("board", "b1", 3, ["name": "B"]))
+        #expect(try await g.store.held().isEmpty)
+        #expect(try g.text("SELECT name FROM card") == "C")
+    }
+
+    @Test("DAT-10 within one slice the order does not matter")
+    func childFirstInSlice() async throws {
+        let f = try Fixture()
+        let report = try await f.apply(
+            record("card", "c1", 1, ["name": "C", "idList": "l1"]),
+            record("list", "l1", 2, ["name": "L", "idBoard": "b1"]), record("board", "b1", 3, ["name": "B"]))
+        #expect(report.held == 0)
+        #expect(report.applied == 3)
+        #expect(try await f.store.held().isEmpty)
+    }
+
+    @Test("DAT-11 records that refer to each other are applied together")
+    func circle() async throws {
+        let file = try TestFile()
+        let queue = try DatabaseQueue(path: file.path)
+        try await queue.write { db in
+            try db.execute(sql: "CREATE TABLE a (id TEXT PRIMARY KEY, idB TEXT REFERENCES b (id))")
+            try db.execute(sql: "CREATE TABLE b (id TEXT PRIMARY KEY, idA TEXT REFERENCES a (id))")
+        }
+        try queue.close()
+        let schema = try Schema([
+            EntitySchema("a", fields: [.reference("idB", "b")]), EntitySchema("b", fields: [.reference("idA", "a")]),
+        ])
+        let f = try Fixture(schema, file: file)
+        try await f.apply(record("a", "1", 1, ["idB": "2"]), record("b", "2", 2, ["idA": "1"]))
+        #expect(try await f.store.held().isEmpty)
+        #expect(try f.int("SELECT count(*) FROM b") == 1)
+        try await f.apply(record("a", "3", 3, ["idB": "9"]), record("b", "4", 4, ["idA": "3"]))
+        #expect(try await f.store.held().count == 2)
+        #expect(try f.int("SELECT count(*) FROM a") == 1)
+    }
+
+    @Test("DAT-18 an unknown field is kept, given back untouched, and appears after the upgrade")
+    func unknownField() async throws {
+        let f = try Fixture()
+        try await f.apply(record("board", "b1", 1, ["name": "B", "colour": "red"]))
+        try f.sql("UPDATE board SET name = 'Mine'")
+        try await f.apply(record("board", "b1", 2, ["name": "B", "colour": "blue"]))
+        #expect(try f.text("SELECT extra FROM sync_record") == #"{"colour":"blue"}"#)
+        try await f.store.close()
+        let newer = try Schema([
+            EntitySchema("board", version: 2, fields: [.text("name"), .boolean("closed"), .text("colour")])
+        ])
+        let g = try Fixture(newer, file: f.file)
+        #expect(try g.text("SELECT colour || name FROM board") == "blueMine")
+        #expect(try g.text("SELECT extra FROM sync_record") == nil)
+        #expect(try g.changes().count == 1)
+    }
+
+    @Test("DAT-19 records of an unknown entity are held with one event, and come after the upgrade")
+    func unknownEntity() async throws {
+        let f = try Fixture(Schema([EntitySchema("board", fields: [.text("name")])]))
+        try await f.apply(record("label", "x1", 1, ["name": "L"]), record("label", "x2", 2, ["name": "M"]))
+        #expect(try await f.store.held().count == 2)
+        let kinds = try await f.store.events().map(\.kind)
+        #expect(kinds == ["unknownEntity"])
+        try await f.store.close()
+        let g = try Fixture(
+            Schema([EntitySchema("board", fields: [.text("name")]), EntitySchema("label", fields: [.text("name")])]),
+            file: f.file)
+        #expect(try g.int("SELECT count(*) FROM label") == 2)
+        #expect(try await g.store.held().isEmpty)
+    }
+
+    @Test("DAT-20, DAT-22, DAT-25 what has a wrong type or breaks a constraint is held; the rest is applied")
+    func quarantine() async throws {
+        let file = try TestFile()
+        let queue = try DatabaseQueue(path: file.path)
+        try await queue.write { db in
+            try db.execute(
+                sql: "CREATE TABLE board (id TEXT PRIMARY KEY, name TEXT UNIQUE CHECK (name <> 'bad'), n INTEGER)")
+        }
+        try queue.close()
+        let f = try Fixture(Schema([EntitySchema("board", fields: [.text("name"), .integer("n")])]), file: file)
+        let report = try await f.apply(
+            record("board", "1", 1, ["name": "A"]), record("board", "2", 2, ["name": "A"]),
+            record("board", "3", 3, ["name": "bad"]), record("board", "4", 4, ["name": 5]),
+            record("board", "5", 5, ["name": "E", "n": 1]))
+        #expect(report.applied == 2)
+        #expect(report.held == 3)
+        #expect(try await f.store.held().map(\.reason) == [.constraint, .constraint, .type])
+        #expect(try await f.store.events().map(\.kind) == ["quarantined", "quarantined", "quarantined"])
+        #expect(try await f.store.position().checkpoint == 5)
+        #expect(try f.int("SELECT count(*) FROM sync_record") == 2)
+        try await f.apply(record("board", "1", 6, ["name": "Z"]))
+        #expect(try await f.store.held().count == 2)
+        #expect(try f.text("SELECT name FROM board WHERE id = '2'") == "A")
+    }
+
+    @Test("DAT-21 a field that the server's record lacks keeps its value")
+    func missingField() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try await f.apply(record("card", "c1", 9, ["name": "New", "idList": "l1"]))
+        #expect(try f.text("SELECT name || desc FROM card") == "Newtext")
+        try await f.apply(record("card", "c1", 10, ["desc": nil, "idList": "l1"]))
+        #expect(try f.text("SELECT desc FROM card") == nil)
+    }
+
+    @Test("DL-13 a row that left all scopes goes without a delete; its unsent changes are set aside")
+    func gone() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET name = 'Mine' WHERE id = 'c1'")
+        try await f.apply(record("board", "b1", 9, [:], .gone))
+        #expect(try f.int("SELECT count(*) FROM card") == 0)
+        #expect(try f.int("SELECT state FROM sync_change") == 4)
+        #expect(try f.text("SELECT reason ->> 'code' FROM sync_failure") == "gone")
+    }
+
+    @Test("The clock moves past the answer's stamp, so that an edit after seeing a value beats it")
+    func stamp() async throws {
+        let f = try Fixture()
+        let seen = Stamp(milliseconds: 2_000_000, counter: 7)
+        _ = try await f.store.apply(PageSlice(records: [], from: 0, checkpoint: 1, epoch: "e-1", stamp: seen))
+        try f.sql("INSERT INTO board (id, name) VALUES ('b1', 'A')")
+        #expect(try f.changes()[0].stamp == seen.successor)
+    }
+}
