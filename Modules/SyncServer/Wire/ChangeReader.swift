@@ -198,8 +198,11 @@ struct ChangeReader {
         } else {
             content = .malformed(draft.fault ?? Rejection(code: .invalid, message: "the change is not whole"))
         }
+        // Without a key, a device and a sequence that are such, nothing can be stored.
+        let canStore = RecordKey.isValidID(id) && RecordKey.isValidID(madeBy)
         return DirtyRecord(
-            changeID: id, device: madeBy, sequence: draft.sequence.flatMap { $0 > 0 ? $0 : nil }, record: record,
+            changeID: id, device: madeBy, sequence: draft.sequence.flatMap { $0 > 0 && canStore ? $0 : nil },
+            record: record,
             isCreate: draft.operation == .create, unit: draft.unit, intent: draft.intent, digest: digest,
             content: content)
     }
