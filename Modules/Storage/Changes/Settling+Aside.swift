@@ -71,6 +71,13 @@ extension Settling {
         try ChangeRows.setState(db, position: change.position, .failed)
         try Failures.insert(db, change, reason, doubt: doubt, now: now)
         try ChangeNotes.event(db, "setAside", of: change, detail: try ReasonCodec.json(reason), now: now)
+        if let unit = change.unit {
+            let members = try Dependants(schema: table.schema).members(db, of: unit, around: change.position)
+            for member in members where member.state != .failed {
+                let state: StoredChange.State = member.wasSent ? .blockedAfterSending : .blocked
+                try ChangeRows.setState(db, position: member.position, state, blockedBy: change.key)
+            }
+        }
         if change.operation == .create {
             firstAside = min(firstAside ?? change.position, change.position)
         } else {
@@ -78,7 +85,7 @@ extension Settling {
                 work.takeOut(change.key)
                 works[change.record] = work
             }
-            try ChangeRows.release(db, blockedBy: change.key)
+            if change.unit == nil { try ChangeRows.release(db, blockedBy: change.key) }
         }
     }
 
