@@ -78,8 +78,8 @@ public struct ServerRetention: Sendable, Hashable {
     public var tombstones: Int64 = 100 * day
     /// Milliseconds from a decision until its outcome is forgotten, if the device does not settle it before.
     public var outcomes: Int64 = 400 * day
-    /// The least time between two prunings.
-    public var interval: Int64 = 3_600_000
+    /// The least time between two prunings, each of which takes a bounded part.
+    public var interval: Int64 = 60_000
 
     public init() {}
 }

@@ -37,7 +37,8 @@ extension SyncService {
 
     private static func notAllowed(_ methods: String) -> Problem {
         Problem(
-            status: 405, code: "methodNotAllowed", detail: "the path has \(methods)", headers: [.init("Allow", methods)])
+            status: 405, code: "methodNotAllowed", detail: "the path has \(methods)", headers: [.init("Allow", methods)]
+        )
     }
 
     private func write(_ name: String, _ path: RESTPath, _ request: RESTRequest) throws -> ServerReply {

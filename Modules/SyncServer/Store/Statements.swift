@@ -46,6 +46,8 @@ final class Statements {
         return value
     }
 
+    /// Gives all statements back; the store is of no use afterwards.
+    func finalize() { prepared = [:] }
+
     var lastRow: Int64 { db.lastInsertedRowID }
-    var changes: Int { db.changesCount }
 }
