@@ -117,10 +117,12 @@ import Testing
             group.addTask { do { try await engine.run() } catch { Issue.record(error) } }
             var statuses = await engine.statuses().makeAsyncIterator()
             while await statuses.next()?.lastEnd != .complete {}
-            do {
+            do throws(EngineError) {
                 try await engine.run()
                 Issue.record("the second run must be refused")
-            } catch { #expect(error == .alreadyRunning) }
+            } catch {
+                #expect(error == EngineError.alreadyRunning)
+            }
             await engine.stop()
         }
         try await device.end()

@@ -67,6 +67,17 @@ public enum ReferenceServer {
         }
     }
 
+    /// Copies a database, while a server may be running on it, into a file that is not there yet.
+    ///
+    /// The copy knows that it is one: a server that is started on it begins a new epoch.
+    public static func backup(database: String, to target: String) throws(ServeFailure) {
+        do {
+            try SyncService.backup(database: database, to: target)
+        } catch {
+            throw .store(ServeFailure.sentence(error))
+        }
+    }
+
     private static func open(_ path: String, _ options: ServerOptions) throws(ServeFailure) -> StoreBackend {
         do {
             return StoreBackend(
