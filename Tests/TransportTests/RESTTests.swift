@@ -31,6 +31,12 @@ struct RESTTests {
             baseVersion: base, fields: fields, unit: unit)
     }
 
+    private func change(
+        _ operation: SyncCore.Operation, base: Int64? = nil, unit: String? = nil, _ fields: [String: FieldDelta]
+    ) -> Change {
+        change(operation, "card", id: "a", base: base, unit: unit, fields)
+    }
+
     private func verdict(_ change: Change, _ answers: HTTPAnswer...) async throws -> ChangeResult? {
         try await sender(ScriptedHTTP(answers)).send([change], deviceID: "device").first
     }
@@ -161,6 +167,17 @@ struct RESTTests {
         #expect(refused.requests.count == 2)
         let failing = ScriptedHTTP([.of(200, #"{"id":"a","version":7}"#), .problem(503, "unavailable")])
         #expect(try await sender(failing).send(changes, deviceID: "d").map(\.changeID) == ["key-a"])
+    }
+
+    @Test("a probe is a small read; a refusal of the server itself works, too")
+    func probe() async throws {
+        let http = ScriptedHTTP([.of(200, "[]"), .problem(404, "notFound"), .problem(503, "unavailable"), .of(404)])
+        let sender = try sender(http)
+        try await sender.probe()
+        try await sender.probe()
+        for _ in 0..<2 { #expect(await failure { try await sender.probe() } != nil) }
+        #expect(http.requests.first?.path == "/1/cards?limit=1")
+        #expect(http.requests.allSatisfy { $0.method == .get && $0.headerFields[.idempotencyKey] == nil })
     }
 
     @Test("what no request can carry is refused here, and nothing is sent")

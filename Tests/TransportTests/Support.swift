@@ -96,9 +96,18 @@ enum Sample {
         _ http: any HTTPTransport, credentials: any Credentials = FixedCredentials(nil), account: String? = nil,
         options: BatchExchange.Options = .init(), endpoint: String = "https://api.example.com"
     ) throws -> BatchExchange {
+        try exchange(
+            http, credentials: credentials, account: account, options: options, endpoint: endpoint,
+            clock: ContinuousClock())
+    }
+
+    static func exchange<C: Clock>(
+        _ http: any HTTPTransport, credentials: any Credentials = FixedCredentials(nil), account: String? = nil,
+        options: BatchExchange.Options = .init(), endpoint: String = "https://api.example.com", clock: C
+    ) throws -> BatchExchange where C.Duration == Duration {
         try BatchExchange(
             endpoint: endpoint, http: http, credentials: credentials, account: account, options: options,
-            wallClock: FixedWallClock(), logger: quiet())
+            clock: clock, wallClock: FixedWallClock(), logger: quiet())
     }
 }
 

@@ -64,7 +64,7 @@ enum EngineTables {
             """,
             "CREATE INDEX sync_change_record ON sync_change (entity, id)",
             "CREATE INDEX sync_change_successor ON sync_change (sequence) WHERE sequence <> position",
-            "CREATE INDEX sync_change_aside ON sync_change (state) WHERE state <> 0",
+            "CREATE INDEX sync_change_aside ON sync_change (state, blockedBy) WHERE state <> 0",
             """
             CREATE TABLE sync_record (
               entity TEXT NOT NULL, id TEXT NOT NULL, version INTEGER NOT NULL, base TEXT, extra TEXT, pass INTEGER,

@@ -63,7 +63,7 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
 
     private func connection(_ device: Int) throws -> (wire: InProcessHTTP, exchange: BatchExchange) {
         if let known = connections[device] { return known }
-        let wire = InProcessHTTP { [unowned self] body in service.sync(account: "account", body: body) }
+        let wire = InProcessHTTP { [unowned self] body in self.service.sync(account: "account", body: body) }
         let exchange = try BatchExchange(
             endpoint: "https://server.invalid", http: wire, clock: virtual, wallClock: clock,
             ids: SeededIDs(seed: seed ^ UInt64(device)))

@@ -25,7 +25,7 @@ final class World {
         self.seed = seed
         self.options = options
         executor = SeededExecutor(seed: seed)
-        record = Record(executor: executor, keepsLines: options.keepsTrace)
+        record = Record(executor: executor, keepsLines: options.keepsTrace, onLine: options.onLine)
         workload = WorkloadTape(seed: seed)
         faults = FaultTape(seed: seed, devices: workload.devices, duration: workload.duration)
         restarts = SeededGenerator(seed: seed, stream: 3)
