@@ -2,25 +2,24 @@ import GRDB
 public import SyncCore
 
 extension Store {
-  /// Takes the right to sync this file, or prolongs it; a holder that is silent until it runs out is taken over.
-  /// - Returns: whether this holder has it now.
-  public func lease(holder: String, seconds: Double) throws(StoreFailure) -> Bool {
-    let now = now
-    let present = leaseGeneration
-    let generation = try perform("taking the lease") { db in
-      let generation = try Lease.take(
-        db, holder: holder, until: now + Int64(seconds * 1000), now: now)
-      // Whoever had it before is not at work any more: what it had claimed is without a verdict.
-      if generation != nil, generation != present { try ChangeTable.recover(db) }
-      return generation
+    /// Takes the right to sync this file, or prolongs it; a holder that is silent until it runs out is taken over.
+    /// - Returns: whether this holder has it now.
+    public func lease(holder: String, seconds: Double) throws(StoreFailure) -> Bool {
+        let now = now
+        let present = leaseGeneration
+        let generation = try perform("taking the lease") { db in
+            let generation = try Lease.take(db, holder: holder, until: now + Int64(seconds * 1000), now: now)
+            // Whoever had it before is not at work any more: what it had claimed is without a verdict.
+            if generation != nil, generation != present { try ChangeTable.recover(db) }
+            return generation
+        }
+        if let generation { leaseGeneration = generation }
+        return generation != nil
     }
-    if let generation { leaseGeneration = generation }
-    return generation != nil
-  }
 
-  /// Gives the lease back, so that another process need not wait for its end.
-  public func release(holder: String) throws(StoreFailure) {
-    try perform("releasing the lease") { db in try Lease.release(db, holder: holder) }
-    leaseGeneration = nil
-  }
+    /// Gives the lease back, so that another process need not wait for its end.
+    public func release(holder: String) throws(StoreFailure) {
+        try perform("releasing the lease") { db in try Lease.release(db, holder: holder) }
+        leaseGeneration = nil
+    }
 }

@@ -2,120 +2,120 @@ import GRDB
 public import SyncCore
 
 extension Store: RecordStore {
-  public func position() throws(StoreFailure) -> SyncPosition {
-    try look("reading the position") { db in
-      SyncPosition(
-        deviceID: try Meta.text(db, .device) ?? "", dataset: try Meta.text(db, .dataset),
-        epoch: try Meta.text(db, .epoch), checkpoint: try Meta.integer(db, .checkpoint) ?? 0,
-        isInFullPass: try Meta.integer(db, .passRuns) == 1,
-        awaitsConfirmation: try Meta.integer(db, .passAwaits) == 1, held: try HeldRecords.count(db))
+    public func position() throws(StoreFailure) -> SyncPosition {
+        try look("reading the position") { db in
+            SyncPosition(
+                deviceID: try Meta.text(db, .device) ?? "", dataset: try Meta.text(db, .dataset),
+                epoch: try Meta.text(db, .epoch), checkpoint: try Meta.integer(db, .checkpoint) ?? 0,
+                isInFullPass: try Meta.integer(db, .passRuns) == 1,
+                awaitsConfirmation: try Meta.integer(db, .passAwaits) == 1, held: try HeldRecords.count(db))
+        }
     }
-  }
 
-  public func apply(_ slice: PageSlice) throws(StoreFailure) -> SliceReport {
-    let report: SliceReport
-    do {
-      report = try apply(slice, slice.records, movesCheckpoint: true)
-    } catch let failure where failure.code == Self.foreignKeyCode {
-      report = try applyOneByOne(slice)
+    public func apply(_ slice: PageSlice) throws(StoreFailure) -> SliceReport {
+        let report: SliceReport
+        do {
+            report = try apply(slice, slice.records, movesCheckpoint: true)
+        } catch let failure where failure.code == Self.foreignKeyCode {
+            report = try applyOneByOne(slice)
+        }
+        if !report.wasDropped {
+            appliedSpeakers.speak()
+            stateSpeakers.speak()
+        }
+        return report
     }
-    if !report.wasDropped {
-      appliedSpeakers.speak()
-      stateSpeakers.speak()
-    }
-    return report
-  }
 
-  /// SQLITE_CONSTRAINT_FOREIGNKEY.
-  private static let foreignKeyCode = 787
+    /// SQLITE_CONSTRAINT_FOREIGNKEY.
+    private static let foreignKeyCode = 787
 
-  private func apply(
-    _ slice: PageSlice, _ records: [ServerRecord], movesCheckpoint: Bool
-  ) throws(StoreFailure) -> SliceReport {
-    let now = now
-    return try perform("applying a slice") { db in
-      let checkpoint = try Meta.integer(db, .checkpoint) ?? 0
-      let epoch = try Meta.text(db, .epoch)
-      guard slice.from <= checkpoint, epoch == nil || epoch == slice.epoch else {
-        return SliceReport(wasDropped: true)
-      }
-      try Lease.check(db, leaseGeneration)
-      if epoch == nil { try Meta.set(db, .epoch, slice.epoch) }
-      let report = try RowWriter.applying(db) {
-        let applier = try SliceApplier(db, context, now: now)
-        try applier.apply(records)
-        try applier.retryHeld([.constraint, .unsent], limit: 100)
-        return applier.report
-      }
-      // A late copy of an earlier page takes nothing back.
-      if movesCheckpoint, slice.checkpoint > checkpoint {
-        try Meta.set(db, .checkpoint, slice.checkpoint)
-      }
-      try Clock.observe(db, slice.stamp)
-      return report
-    }
-  }
-
-  /// A foreign key of the app's that the schema does not tell of broke at the commit: each record goes alone, the one
-  /// at fault is held, and the checkpoint moves when all are in.
-  private func applyOneByOne(_ slice: PageSlice) throws(StoreFailure) -> SliceReport {
-    var sum = SliceReport()
-    for record in slice.records {
-      do {
-        let report = try apply(slice, [record], movesCheckpoint: false)
-        if report.wasDropped { return report }
-        sum.applied += report.applied
-        sum.deleted += report.deleted
-        sum.held += report.held
-        sum.conflicts += report.conflicts
-        sum.touched += report.touched
-      } catch let failure where failure.code == Self.foreignKeyCode {
+    private func apply(
+        _ slice: PageSlice, _ records: [ServerRecord], movesCheckpoint: Bool
+    ) throws(StoreFailure) -> SliceReport {
         let now = now
-        try perform("holding a record") { db in
-          try HeldRecords.hold(db, record, .constraint, detail: failure.message)
-          try Journal.event(db, .quarantined, record.key, detail: failure.message, at: now)
+        return try perform("applying a slice") { db in
+            let checkpoint = try Meta.integer(db, .checkpoint) ?? 0
+            let epoch = try Meta.text(db, .epoch)
+            guard slice.from <= checkpoint, epoch == nil || epoch == slice.epoch else {
+                return SliceReport(wasDropped: true)
+            }
+            try Lease.check(db, leaseGeneration)
+            if epoch == nil { try Meta.set(db, .epoch, slice.epoch) }
+            let report = try RowWriter.applying(db) {
+                let applier = try SliceApplier(db, context, now: now)
+                try applier.apply(records)
+                try applier.retryHeld([.constraint, .unsent], limit: 100)
+                return applier.report
+            }
+            // A late copy of an earlier page takes nothing back.
+            if movesCheckpoint, slice.checkpoint > checkpoint {
+                try Meta.set(db, .checkpoint, slice.checkpoint)
+            }
+            try Clock.observe(db, slice.stamp)
+            return report
         }
-        sum.held += 1
-      }
     }
-    let end = try apply(slice, [], movesCheckpoint: true)
-    return end.wasDropped ? end : sum
-  }
 
-  public func bind(dataset: String?, epoch: String) throws(StoreFailure) {
-    try perform("noting the server's data set") { db in
-      if let dataset {
-        let known = try Meta.text(db, .dataset)
-        guard known == nil || known == dataset else {
-          throw StoreFailure(
-            kind: .refused,
-            message: "The server has another data set than this database; nothing was changed.")
+    /// A foreign key of the app's that the schema does not tell of broke at the commit: each record goes alone, the one
+    /// at fault is held, and the checkpoint moves when all are in.
+    private func applyOneByOne(_ slice: PageSlice) throws(StoreFailure) -> SliceReport {
+        var sum = SliceReport()
+        for record in slice.records {
+            do {
+                let report = try apply(slice, [record], movesCheckpoint: false)
+                if report.wasDropped { return report }
+                sum.applied += report.applied
+                sum.deleted += report.deleted
+                sum.held += report.held
+                sum.conflicts += report.conflicts
+                sum.touched += report.touched
+            } catch let failure where failure.code == Self.foreignKeyCode {
+                let now = now
+                try perform("holding a record") { db in
+                    try HeldRecords.hold(db, record, .constraint, detail: failure.message)
+                    try Journal.event(db, .quarantined, record.key, detail: failure.message, at: now)
+                }
+                sum.held += 1
+            }
         }
-        if known == nil { try Meta.set(db, .dataset, dataset) }
-      }
-      let known = try Meta.text(db, .epoch)
-      guard known == nil || known == epoch else {
-        throw StoreFailure(
-          kind: .refused, message: "The server's history is another one; a full pass begins it.")
-      }
-      if known == nil { try Meta.set(db, .epoch, epoch) }
+        let end = try apply(slice, [], movesCheckpoint: true)
+        return end.wasDropped ? end : sum
     }
-  }
 
-  public func beginFullPass(epoch: String?) throws(StoreFailure) {
-    let now = now
-    try perform("beginning a full pass") { db in try FullPass.begin(db, epoch: epoch, now: now) }
-  }
-
-  public func endFullPass(confirmed: Bool) throws(StoreFailure) -> FullPassEnd {
-    let now = now
-    let end = try perform("ending a full pass") { db in
-      try RowWriter.applying(db) { try FullPass.end(db, context, confirmed: confirmed, now: now) }
+    public func bind(dataset: String?, epoch: String) throws(StoreFailure) {
+        try perform("noting the server's data set") { db in
+            if let dataset {
+                let known = try Meta.text(db, .dataset)
+                guard known == nil || known == dataset else {
+                    throw StoreFailure(
+                        kind: .refused,
+                        message: "The server has another data set than this database; nothing was changed.")
+                }
+                if known == nil { try Meta.set(db, .dataset, dataset) }
+            }
+            let known = try Meta.text(db, .epoch)
+            guard known == nil || known == epoch else {
+                throw StoreFailure(
+                    kind: .refused, message: "The server's history is another one; a full pass begins it.")
+            }
+            if known == nil { try Meta.set(db, .epoch, epoch) }
+        }
     }
-    appliedSpeakers.speak()
-    stateSpeakers.speak()
-    return end
-  }
 
-  public nonisolated func applied() -> AsyncStream<Void> { appliedSpeakers.stream() }
+    public func beginFullPass(epoch: String?) throws(StoreFailure) {
+        let now = now
+        try perform("beginning a full pass") { db in try FullPass.begin(db, epoch: epoch, now: now) }
+    }
+
+    public func endFullPass(confirmed: Bool) throws(StoreFailure) -> FullPassEnd {
+        let now = now
+        let end = try perform("ending a full pass") { db in
+            try RowWriter.applying(db) { try FullPass.end(db, context, confirmed: confirmed, now: now) }
+        }
+        appliedSpeakers.speak()
+        stateSpeakers.speak()
+        return end
+    }
+
+    public nonisolated func applied() -> AsyncStream<Void> { appliedSpeakers.stream() }
 }

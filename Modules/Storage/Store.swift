@@ -7,116 +7,131 @@ public import SyncCore
 /// What the engine does goes through the methods here, each one transaction. GRDB is called synchronously on the
 /// actor's own serial executor, so that a busy file blocks no cooperative thread.
 public actor Store {
-  /// The app's own access: reads and writes with plain GRDB, captured by triggers.
-  public nonisolated let database: any DatabaseWriter
-  /// The declared entities.
-  public nonisolated let schema: Schema
-  nonisolated let configuration: StoreConfiguration
-  nonisolated let context: ApplyContext
-  nonisolated let queueSpeakers = Speakers()
-  nonisolated let appliedSpeakers = Speakers()
-  nonisolated let stateSpeakers = Speakers()
-  private nonisolated let executor: any SerialExecutor
-  private let observer: QueueObserver
-  /// The generation of the lease that this store took last.
-  var leaseGeneration: Int64?
+    /// The app's own access: reads and writes with plain GRDB, captured by triggers.
+    public nonisolated let database: any DatabaseWriter
+    /// The declared entities.
+    public nonisolated let schema: Schema
+    /// Where a file that was found corrupt was moved to, when this store opened; its queue was saved as far as it could
+    /// be read, and everything else comes with the next download.
+    public nonisolated let movedAside: String?
+    nonisolated let configuration: StoreConfiguration
+    nonisolated let context: ApplyContext
+    nonisolated let queueSpeakers = Speakers()
+    nonisolated let appliedSpeakers = Speakers()
+    nonisolated let stateSpeakers = Speakers()
+    private nonisolated let executor: any SerialExecutor
+    private let observer: QueueObserver
+    /// The generation of the lease that this store took last.
+    var leaseGeneration: Int64?
 
-  public nonisolated var unownedExecutor: UnownedSerialExecutor {
-    executor.asUnownedSerialExecutor()
-  }
-
-  /// Opens the file, which is made where there is none.
-  ///
-  /// - Parameters:
-  ///   - path: the file; `-wal` and `-shm` files stand beside it.
-  ///   - account: whose data it holds; the first one that is named owns the file for good.
-  /// - Throws: ``StoreFailure``: `refused` for another account's file or a newer program's, `corrupt` where the file
-  ///   is no database, `busy`, `full`, `io` and `readOnly` as SQLite says, `invalid` where table and schema differ.
-  public init(
-    path: String, schema: Schema, account: String? = nil,
-    configuration: StoreConfiguration = .init()
-  ) throws(StoreFailure) {
-    let database = try Opening.open(path: path, configuration)
-    try self.init(
-      database: database, schema: schema, account: account, configuration: configuration)
-  }
-
-  /// Joins a database that the app has opened already; it must be in WAL mode to be shared with other processes.
-  /// - Throws: as the other initializer.
-  public init(
-    database: any DatabaseWriter, schema: Schema, account: String? = nil,
-    configuration: StoreConfiguration = .init()
-  ) throws(StoreFailure) {
-    context = try Opening.prepare(database, schema, account: account, configuration)
-    self.database = database
-    self.schema = schema
-    self.configuration = configuration
-    executor = configuration.executor ?? FileExecutor()  // live
-    let (queue, state) = (queueSpeakers, stateSpeakers)
-    observer = QueueObserver {
-      queue.speak()
-      state.speak()
+    public nonisolated var unownedExecutor: UnownedSerialExecutor {
+        executor.asUnownedSerialExecutor()
     }
-    database.add(transactionObserver: observer)
-  }
 
-  /// Writes the app's tables with what SQL cannot say: an atomic unit, and the name of what the user did.
-  ///
-  /// - Parameters:
-  ///   - unit: the changes stand together on the server, too: all or none; at most 100 of them and 1 MiB.
-  ///   - intent: the app's name for what the user did.
-  /// - Throws: ``StoreFailure``; an error of `body` comes as one, with its words. Nothing of it is left behind.
-  public func write<T: Sendable>(
-    unit: Bool = false, intent: String? = nil, _ body: @Sendable (Database) throws -> T
-  ) throws(StoreFailure) -> T {
-    try perform("writing") { db in
-      let name = unit ? try Clock.freshKey(db) : nil
-      try Clock.mark(db, unit: name, intent: intent)
-      let result = try body(db)
-      if let name { try Clock.checkUnit(db, name) }
-      if unit || intent != nil { try Clock.mark(db, unit: nil, intent: nil) }
-      return result
+    /// Opens the file, which is made where there is none.
+    ///
+    /// - Parameters:
+    ///   - path: the file; `-wal` and `-shm` files stand beside it.
+    ///   - account: whose data it holds; the first one that is named owns the file for good.
+    /// - Throws: ``StoreFailure``: `refused` for another account's file or a newer program's, `corrupt` where the file
+    ///   is no database, `busy`, `full`, `io` and `readOnly` as SQLite says, `invalid` where table and schema differ.
+    public init(
+        path: String, schema: Schema, account: String? = nil,
+        configuration: StoreConfiguration = .init()
+    ) throws(StoreFailure) {
+        let opened = try Opening.open(path: path, schema, account: account, configuration)
+        self.init(opened, schema, configuration)
     }
-  }
 
-  /// For tests: the time that triggers read from now on, milliseconds since 1970; `nil` is the system's.
-  public func setTriggerClock(_ milliseconds: Int64?) throws(StoreFailure) {
-    do {
-      try database.write { db in try Clock.setWall(db, milliseconds) }
-    } catch {
-      throw StoreFailure(error, while: "setting the clock")
+    /// Joins a database that the app has opened already; it must be in WAL mode to be shared with other processes.
+    /// - Throws: as the other initializer.
+    public init(
+        database: any DatabaseWriter, schema: Schema, account: String? = nil,
+        configuration: StoreConfiguration = .init()
+    ) throws(StoreFailure) {
+        let context = try Opening.prepare(database, schema, account: account, configuration)
+        self.init(Opening.Opened(database: database, context: context), schema, configuration)
     }
-  }
 
-  /// Ends the streams and closes the file; every later call fails.
-  public func close() throws(StoreFailure) {
-    queueSpeakers.finish()
-    appliedSpeakers.finish()
-    stateSpeakers.finish()
-    do { try database.close() } catch { throw StoreFailure(error, while: "closing the database") }
-  }
-
-  // MARK: - Performing
-
-  /// One write transaction.
-  func perform<T>(_ doing: String, _ body: (Database) throws -> T) throws(StoreFailure) -> T {
-    do {
-      return try database.write { db in
-        // A test's time; live, the triggers read the system's by themselves.
-        if configuration.fixesTriggerClock {
-          try Clock.setWall(db, configuration.clock.nowMilliseconds)
+    private init(_ opened: Opening.Opened, _ schema: Schema, _ configuration: StoreConfiguration) {
+        context = opened.context
+        database = opened.database
+        movedAside = opened.movedAside
+        self.schema = schema
+        self.configuration = configuration
+        executor = configuration.executor ?? FileExecutor()  // live
+        let (queue, state) = (queueSpeakers, stateSpeakers)
+        observer = QueueObserver {
+            queue.speak()
+            state.speak()
         }
-        return try body(db)
-      }
-    } catch {
-      throw StoreFailure(error, while: doing)
+        database.add(transactionObserver: observer)
     }
-  }
 
-  /// One read transaction.
-  func look<T>(_ doing: String, _ body: (Database) throws -> T) throws(StoreFailure) -> T {
-    do { return try database.read(body) } catch { throw StoreFailure(error, while: doing) }
-  }
+    /// Writes the app's tables with what SQL cannot say: an atomic unit, and the name of what the user did.
+    ///
+    /// - Parameters:
+    ///   - unit: the changes stand together on the server, too: all or none; at most 100 of them and 1 MiB.
+    ///   - intent: the app's name for what the user did.
+    /// - Throws: ``StoreFailure``; an error of `body` comes as one, with its words. Nothing of it is left behind.
+    public func write<T: Sendable>(
+        unit: Bool = false, intent: String? = nil, _ body: @Sendable (Database) throws -> T
+    ) throws(StoreFailure) -> T {
+        try perform("writing") { db in
+            let name = unit ? try Clock.freshKey(db) : nil
+            try Clock.mark(db, unit: name, intent: intent)
+            let result = try body(db)
+            if let name { try Clock.checkUnit(db, name) }
+            if unit || intent != nil { try Clock.mark(db, unit: nil, intent: nil) }
+            return result
+        }
+    }
 
-  var now: Int64 { configuration.clock.nowMilliseconds }
+    /// For tests: the time that triggers read from now on, milliseconds since 1970; `nil` is the system's.
+    public func setTriggerClock(_ milliseconds: Int64?) throws(StoreFailure) {
+        do {
+            try database.write { db in try Clock.setWall(db, milliseconds) }
+        } catch {
+            throw StoreFailure(error, while: "setting the clock")
+        }
+    }
+
+    /// Ends the streams and closes the file; every later call fails.
+    public func close() throws(StoreFailure) {
+        queueSpeakers.finish()
+        appliedSpeakers.finish()
+        stateSpeakers.finish()
+        do { try database.close() } catch { throw StoreFailure(error, while: "closing the database") }
+    }
+
+    // MARK: - Performing
+
+    /// One write transaction.
+    func perform<T>(_ doing: String, _ body: (Database) throws -> T) throws(StoreFailure) -> T {
+        do {
+            return try database.write { db in
+                // A test's time; live, the triggers read the system's by themselves.
+                if configuration.fixesTriggerClock {
+                    try Clock.setWall(db, configuration.clock.nowMilliseconds)
+                }
+                return try body(db)
+            }
+        } catch {
+            throw failure(error, doing)
+        }
+    }
+
+    /// One read transaction.
+    func look<T>(_ doing: String, _ body: (Database) throws -> T) throws(StoreFailure) -> T {
+        do { return try database.read(body) } catch { throw failure(error, doing) }
+    }
+
+    /// The failure; one that says that the file is corrupt makes the next opening look it through.
+    func failure(_ error: any Error, _ doing: String) -> StoreFailure {
+        let failure = StoreFailure(error, while: doing)
+        if failure.kind == .corrupt { CorruptionMark(database: database.path).set() }
+        return failure
+    }
+
+    var now: Int64 { configuration.clock.nowMilliseconds }
 }

@@ -6,89 +6,132 @@ import SyncCore
 /// Each record that it brings is marked with the pass's number; at the end, rows that are in step and not marked go,
 /// but never more than the threshold without the app's word, and journalled first where history was replaced.
 enum FullPass {
-  /// More than this part of the rows in step goes only with the app's word.
-  static let threshold = 0.2
+    /// More than this part of the rows in step goes only with the app's word.
+    static let threshold = 0.2
 
-  /// Begins a pass, or goes on with one of the same epoch.
-  static func begin(_ db: Database, epoch: String?, now: Int64) throws {
-    let state = try PassState.read(db)
-    let known = try Meta.text(db, .epoch)
-    let isNewEpoch = epoch != nil && epoch != known
-    if state.isRunning, !isNewEpoch {
-      return try Meta.set(db, .passAwaits, 0)
+    /// Begins a pass, or goes on with one of the same epoch.
+    static func begin(_ db: Database, epoch: String?, now: Int64) throws {
+        let state = try PassState.read(db)
+        let known = try Meta.text(db, .epoch)
+        let isNewEpoch = epoch != nil && epoch != known
+        if state.isRunning, !isNewEpoch {
+            return try Meta.set(db, .passAwaits, 0)
+        }
+        let number = state.number + 1
+        try Meta.set(db, .pass, number)
+        try Meta.set(db, .passRuns, 1)
+        try Meta.set(db, .passAwaits, 0)
+        try Meta.set(db, .checkpoint, 0)
+        // A pass that another one replaces has removed nothing: what was in step before it still counts.
+        let rows = state.isRunning ? try Meta.integer(db, .passRows) ?? 0 : try inStep(db)
+        try Meta.set(db, .passRows, rows)
+        if isNewEpoch, let epoch {
+            try Meta.set(db, .epoch, epoch)
+            try Meta.set(db, .epochPass, number)
+            try db.execute(sql: "UPDATE sync_record SET version = 0")
+            let sequence = try Int64.fetchOne(db, sql: "SELECT sequence FROM sync_clock WHERE one = 1") ?? 0
+            try Meta.set(db, .epochSequence, sequence)
+        } else if state.isRunning, state.isOfNewEpoch {
+            try Meta.set(db, .epochPass, number)
+        }
+        try Journal.event(db, .fullPassBegan, detail: epoch ?? known, at: now)
     }
-    let number = state.number + 1
-    try Meta.set(db, .pass, number)
-    try Meta.set(db, .passRuns, 1)
-    try Meta.set(db, .passAwaits, 0)
-    try Meta.set(db, .checkpoint, 0)
-    // A pass that another one replaces has removed nothing: what was in step before it still counts.
-    let rows = state.isRunning ? try Meta.integer(db, .passRows) ?? 0 : try inStep(db)
-    try Meta.set(db, .passRows, rows)
-    if isNewEpoch, let epoch {
-      try Meta.set(db, .epoch, epoch)
-      try Meta.set(db, .epochPass, number)
-      try db.execute(sql: "UPDATE sync_record SET version = 0")
-      let sequence =
-        try Int64.fetchOne(db, sql: "SELECT sequence FROM sync_clock WHERE one = 1") ?? 0
-      try Meta.set(db, .epochSequence, sequence)
-    } else if state.isRunning, state.isOfNewEpoch {
-      try Meta.set(db, .epochPass, number)
+
+    static func end(_ db: Database, _ context: ApplyContext, confirmed: Bool, now: Int64) throws -> FullPassEnd {
+        let state = try PassState.read(db)
+        guard state.isRunning else { return .removed(0) }
+        let missing = try missing(db, state.number)
+        let free = try missing.filter { try !Base.hasRemaining(db, $0) }
+        let rows = Int(try Meta.integer(db, .passRows) ?? 0)
+        let brought = "SELECT 1 FROM sync_record WHERE pass = ? LIMIT 1"
+        let isEmpty = try Row.fetchOne(db, sql: brought, arguments: [state.number]) == nil
+        let isTooMany = Double(free.count) > threshold * Double(max(rows, 1))
+        if !confirmed, !free.isEmpty, isEmpty || isTooMany {
+            if try Meta.integer(db, .passAwaits) != 1 {
+                try Meta.set(db, .passAwaits, 1)
+                try Journal.event(db, .fullPassAwaits, detail: "\(free.count) of \(rows)", at: now)
+            }
+            return .awaitsConfirmation(missing: free.count, of: rows)
+        }
+        let removed = try sweep(db, context, missing, state, now: now)
+        try Meta.set(db, .passRuns, 0)
+        try Meta.set(db, .passAwaits, 0)
+        try Journal.event(db, .fullPassEnded, detail: "\(removed) removed", at: now)
+        return .removed(removed)
     }
-    try Journal.event(db, .fullPassBegan, detail: epoch ?? known, at: now)
-  }
 
-  static func end(_ db: Database, _ context: ApplyContext, confirmed: Bool, now: Int64) throws
-    -> FullPassEnd
-  {
-    let state = try PassState.read(db)
-    guard state.isRunning else { return .removed(0) }
-    let missing = try missing(db, state.number)
-    let free = try missing.filter { try !Base.hasRemaining(db, $0) }
-    let rows = Int(try Meta.integer(db, .passRows) ?? 0)
-    let brought = "SELECT 1 FROM sync_record WHERE pass = ? LIMIT 1"
-    let isEmpty = try Row.fetchOne(db, sql: brought, arguments: [state.number]) == nil
-    let isTooMany = Double(free.count) > threshold * Double(max(rows, 1))
-    if !confirmed, !free.isEmpty, isEmpty || isTooMany {
-      if try Meta.integer(db, .passAwaits) != 1 {
-        try Meta.set(db, .passAwaits, 1)
-        try Journal.event(db, .fullPassAwaits, detail: "\(free.count) of \(rows)", at: now)
-      }
-      return .awaitsConfirmation(missing: free.count, of: rows)
+    /// Each missing record is treated as if a tombstone had come: what is unsent on it or under it holds it up.
+    private static func sweep(
+        _ db: Database, _ context: ApplyContext, _ missing: [RecordKey], _ state: PassState, now: Int64
+    ) throws -> Int {
+        try db.execute(sql: "DELETE FROM sync_held WHERE version = 0")
+        let order = Dictionary(
+            uniqueKeysWithValues: context.schema.entities.enumerated().map { ($1.name, $0) })
+        let childrenFirst = missing.sorted { a, b in
+            let (x, y) = (order[a.entity] ?? -1, order[b.entity] ?? -1)
+            return x == y ? a < b : x > y
+        }
+        let applier = try SliceApplier(db, context, now: now)
+        try applier.apply(childrenFirst.map { ServerRecord(key: $0, version: 0, presence: .deleted) })
+        return applier.report.deleted
     }
-    let removed = try sweep(db, context, missing, state, now: now)
-    try Meta.set(db, .passRuns, 0)
-    try Meta.set(db, .passAwaits, 0)
-    try Journal.event(db, .fullPassEnded, detail: "\(removed) removed", at: now)
-    return .removed(removed)
-  }
 
-  /// Each missing record is treated as if a tombstone had come: what is unsent on it or under it holds it up.
-  private static func sweep(
-    _ db: Database, _ context: ApplyContext, _ missing: [RecordKey], _ state: PassState, now: Int64
-  ) throws -> Int {
-    try db.execute(sql: "DELETE FROM sync_held WHERE version = 0")
-    let order = Dictionary(
-      uniqueKeysWithValues: context.schema.entities.enumerated().map { ($1.name, $0) })
-    let childrenFirst = missing.sorted { a, b in
-      let (x, y) = (order[a.entity] ?? -1, order[b.entity] ?? -1)
-      return x == y ? a < b : x > y
+    /// Writes what history lost as if the user did it now; the entries are done then.
+    static func restore(_ db: Database, _ schema: Schema) throws -> Int {
+        var records: Set<RecordKey> = []
+        // Parents come first: a child's row needs its parent's.
+        let ranks = Dictionary(uniqueKeysWithValues: schema.entities.enumerated().map { ($1.name, $0) })
+        let ordered = try lost(db).sorted {
+            (ranks[$0.key.entity] ?? 0, $0.number) < (ranks[$1.key.entity] ?? 0, $1.number)
+        }
+        for entry in ordered {
+            guard let entity = schema[entry.key.entity] else { continue }
+            let writer = RowWriter(entity)
+            let fields = entry.fields.filter { entity.field($0.key) != nil }
+            if entry.isWhole {
+                guard try !writer.exists(db, entry.key.id) else { continue }
+                try writer.upsert(db, entry.key.id, fields)
+            } else if try !writer.update(db, entry.key.id, fields) {
+                continue
+            }
+            records.insert(entry.key)
+            try db.execute(
+                sql: "UPDATE sync_conflict SET kind = 'restored' WHERE number = ?", arguments: [entry.number])
+        }
+        return records.count
     }
-    let applier = try SliceApplier(db, context, now: now)
-    try applier.apply(childrenFirst.map { ServerRecord(key: $0, version: 0, presence: .deleted) })
-    return applier.report.deleted
-  }
 
-  /// Rows in step: the server knows them, and nothing of theirs is unsent.
-  private static func inStep(_ db: Database) throws -> Int64 {
-    // A base is kept apart only for what has unsent changes, and for what is dead.
-    try Int64.fetchOne(db, sql: "SELECT count(*) FROM sync_record WHERE base IS NULL") ?? 0
-  }
+    /// One entry of the journal about what history lost.
+    private struct Lost {
+        var number: Int64
+        var key: RecordKey
+        var fields: [String: FieldValue]
+        /// The whole record is meant, not a field.
+        var isWhole: Bool
+    }
 
-  private static func missing(_ db: Database, _ pass: Int64) throws -> [RecordKey] {
-    let rows = try Row.fetchAll(
-      db, sql: "SELECT entity, id FROM sync_record WHERE pass IS NULL OR pass < ?",
-      arguments: [pass])
-    return rows.map { RecordKey($0[0], $0[1]) }
-  }
+    private static func lost(_ db: Database) throws -> [Lost] {
+        let sql = "SELECT number, entity, id, field, mine FROM sync_conflict WHERE kind = 'lostByServer'"
+        return try Row.fetchAll(db, sql: sql).compactMap { row in
+            guard let json = row[4] as String? else { return nil }
+            let (key, mine) = (RecordKey(row[1], row[2]), try FieldValue(json: json, maximumDepth: 80))
+            if let field = row[3] as String? {
+                return Lost(number: row[0], key: key, fields: [field: mine], isWhole: false)
+            }
+            guard case .object(let fields) = mine else { return nil }
+            return Lost(number: row[0], key: key, fields: fields, isWhole: true)
+        }
+    }
+
+    /// Rows in step: the server knows them, and nothing of theirs is unsent.
+    private static func inStep(_ db: Database) throws -> Int64 {
+        // A base is kept apart only for what has unsent changes, and for what is dead.
+        try Int64.fetchOne(db, sql: "SELECT count(*) FROM sync_record WHERE base IS NULL") ?? 0
+    }
+
+    private static func missing(_ db: Database, _ pass: Int64) throws -> [RecordKey] {
+        let rows = try Row.fetchAll(
+            db, sql: "SELECT entity, id FROM sync_record WHERE pass IS NULL OR pass < ?", arguments: [pass])
+        return rows.map { RecordKey($0[0], $0[1]) }
+    }
 }

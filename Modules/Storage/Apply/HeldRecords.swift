@@ -3,105 +3,100 @@ public import SyncCore
 
 /// Records that wait in `sync_held` for something to come or to change, with their reason.
 enum HeldRecords {
-  /// Keeps a record aside, in place of an older version of it.
-  static func hold(
-    _ db: Database, _ record: ServerRecord, _ reason: HeldRecord.Reason, detail: String?,
-    waits: RecordKey? = nil
-  ) throws {
-    var fields = JSONWriter()
-    fields.beginObject()
-    if record.presence != .live {
-      fields.key(record.presence == .gone ? "gone" : "deleted")
-      fields.bool(true)
+    /// Keeps a record aside, in place of an older version of it.
+    static func hold(
+        _ db: Database, _ record: ServerRecord, _ reason: HeldRecord.Reason, detail: String?, waits: RecordKey? = nil
+    ) throws {
+        var fields = JSONWriter()
+        fields.beginObject()
+        if record.presence != .live {
+            fields.key(record.presence == .gone ? "gone" : "deleted")
+            fields.bool(true)
+        }
+        fields.key("fields")
+        try fields.members(record.fields)
+        fields.endObject()
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO sync_held (entity, id, version, reason, detail, waitsEntity, waitsID, record)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+                ON CONFLICT (entity, id) DO UPDATE SET version = excluded.version, reason = excluded.reason,
+                detail = excluded.detail, waitsEntity = excluded.waitsEntity, waitsID = excluded.waitsID,
+                record = excluded.record
+                """
+        ).execute(arguments: [
+            record.key.entity, record.key.id, record.version, reason.rawValue, detail, waits?.entity, waits?.id,
+            String(decoding: fields.bytes, as: UTF8.self),
+        ])
     }
-    fields.key("fields")
-    try fields.members(record.fields)
-    fields.endObject()
-    try db.cachedStatement(
-      sql: """
-        INSERT INTO sync_held (entity, id, version, reason, detail, waitsEntity, waitsID, record)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-        ON CONFLICT (entity, id) DO UPDATE SET version = excluded.version, reason = excluded.reason,
-        detail = excluded.detail, waitsEntity = excluded.waitsEntity, waitsID = excluded.waitsID,
-        record = excluded.record
-        """
-    ).execute(arguments: [
-      record.key.entity, record.key.id, record.version, reason.rawValue, detail, waits?.entity,
-      waits?.id,
-      String(decoding: fields.bytes, as: UTF8.self),
-    ])
-  }
 
-  /// The record is not held any more.
-  static func forget(_ db: Database, _ key: RecordKey) throws {
-    try db.cachedStatement(sql: "DELETE FROM sync_held WHERE entity = ? AND id = ?")
-      .execute(arguments: [key.entity, key.id])
-  }
-
-  static func version(_ db: Database, _ key: RecordKey) throws -> Int64? {
-    try Int64.fetchOne(
-      db.cachedStatement(sql: "SELECT version FROM sync_held WHERE entity = ? AND id = ?"),
-      arguments: [key.entity, key.id])
-  }
-
-  static func count(_ db: Database) throws -> Int {
-    try Int.fetchOne(db.cachedStatement(sql: "SELECT count(*) FROM sync_held")) ?? 0
-  }
-
-  static func isEmpty(_ db: Database) throws -> Bool {
-    try Row.fetchOne(db.cachedStatement(sql: "SELECT 1 FROM sync_held LIMIT 1")) == nil
-  }
-
-  /// Those that wait for this record.
-  static func waiting(_ db: Database, for key: RecordKey) throws -> [ServerRecord] {
-    try fetch(db, "WHERE waitsEntity = ? AND waitsID = ?", [key.entity, key.id])
-  }
-
-  /// Those with one of these reasons, oldest version first, at most so many.
-  static func held(_ db: Database, for reasons: [HeldRecord.Reason], limit: Int) throws
-    -> [ServerRecord]
-  {
-    let marks = reasons.map { "'\($0.rawValue)'" }.joined(separator: ", ")
-    return try fetch(db, "WHERE reason IN (\(marks)) ORDER BY version LIMIT ?", [limit])
-  }
-
-  private static func fetch(
-    _ db: Database, _ condition: String, _ arguments: StatementArguments
-  ) throws -> [ServerRecord] {
-    let sql = "SELECT entity, id, version, record FROM sync_held \(condition)"
-    return try Row.fetchAll(db.cachedStatement(sql: sql), arguments: arguments).map { row in
-      var record = ServerRecord(key: RecordKey(row[0], row[1]), version: row[2])
-      guard case .object(let members) = try FieldValue(json: row[3] as String, maximumDepth: 80)
-      else {
-        return record
-      }
-      if case .object(let fields)? = members["fields"] { record.fields = fields }
-      if members["deleted"] != nil { record.presence = .deleted }
-      if members["gone"] != nil { record.presence = .gone }
-      return record
+    /// The record is not held any more.
+    static func forget(_ db: Database, _ key: RecordKey) throws {
+        try db.cachedStatement(sql: "DELETE FROM sync_held WHERE entity = ? AND id = ?")
+            .execute(arguments: [key.entity, key.id])
     }
-  }
+
+    static func version(_ db: Database, _ key: RecordKey) throws -> Int64? {
+        try Int64.fetchOne(
+            db.cachedStatement(sql: "SELECT version FROM sync_held WHERE entity = ? AND id = ?"),
+            arguments: [key.entity, key.id])
+    }
+
+    static func count(_ db: Database) throws -> Int {
+        try Int.fetchOne(db.cachedStatement(sql: "SELECT count(*) FROM sync_held")) ?? 0
+    }
+
+    static func isEmpty(_ db: Database) throws -> Bool {
+        try Row.fetchOne(db.cachedStatement(sql: "SELECT 1 FROM sync_held LIMIT 1")) == nil
+    }
+
+    /// Those that wait for this record.
+    static func waiting(_ db: Database, for key: RecordKey) throws -> [ServerRecord] {
+        try fetch(db, "WHERE waitsEntity = ? AND waitsID = ?", [key.entity, key.id])
+    }
+
+    /// Those with one of these reasons, oldest version first, at most so many.
+    static func held(_ db: Database, for reasons: [HeldRecord.Reason], limit: Int) throws -> [ServerRecord] {
+        let marks = reasons.map { "'\($0.rawValue)'" }.joined(separator: ", ")
+        return try fetch(db, "WHERE reason IN (\(marks)) ORDER BY version LIMIT ?", [limit])
+    }
+
+    private static func fetch(
+        _ db: Database, _ condition: String, _ arguments: StatementArguments
+    ) throws -> [ServerRecord] {
+        let sql = "SELECT entity, id, version, record FROM sync_held \(condition)"
+        return try Row.fetchAll(db.cachedStatement(sql: sql), arguments: arguments).map { row in
+            var record = ServerRecord(key: RecordKey(row[0], row[1]), version: row[2])
+            guard case .object(let members) = try FieldValue(json: row[3] as String, maximumDepth: 80) else {
+                return record
+            }
+            if case .object(let fields)? = members["fields"] { record.fields = fields }
+            if members["deleted"] != nil { record.presence = .deleted }
+            if members["gone"] != nil { record.presence = .gone }
+            return record
+        }
+    }
 }
 
 /// A record of the server's that could not be applied yet.
 public struct HeldRecord: Sendable, Hashable {
-  /// What it waits for.
-  public enum Reason: String, Sendable, Hashable, CaseIterable {
-    /// A record that it refers to is not here.
-    case parent
-    /// Its entity is not declared in this version of the app.
-    case unknownEntity
-    /// A field's value is of another type than declared.
-    case type
-    /// A constraint of the app's table.
-    case constraint
-    /// It was deleted or left, but it or something under it has unsent changes.
-    case unsent
-  }
+    /// What it waits for.
+    public enum Reason: String, Sendable, Hashable, CaseIterable {
+        /// A record that it refers to is not here.
+        case parent
+        /// Its entity is not declared in this version of the app.
+        case unknownEntity
+        /// A field's value is of another type than declared.
+        case type
+        /// A constraint of the app's table.
+        case constraint
+        /// It was deleted or left, but it or something under it has unsent changes.
+        case unsent
+    }
 
-  public var record: RecordKey
-  public var version: Int64
-  public var reason: Reason
-  /// The reason in words.
-  public var detail: String?
+    public var record: RecordKey
+    public var version: Int64
+    public var reason: Reason
+    /// The reason in words.
+    public var detail: String?
 }

@@ -3,90 +3,86 @@ import SyncCore
 
 /// Takes rows away that the server says are gone, with what is under them, and never what waits to be sent.
 enum Removal {
-  /// Whether a row under this one, at any depth, has a change that is not decided, or a refused create.
-  static func hasUnsentBelow(_ db: Database, _ key: RecordKey, _ schema: Schema) throws -> Bool {
-    var seen: Set<RecordKey> = [key]
-    var rest = [key]
-    while let next = rest.popLast() {
-      for (child, field) in schema.children(of: next.entity) {
-        if try hasUnsent(db, child, field, next.id) { return true }
-        guard try mayHaveUnsentBelow(db, child, schema) else { continue }
-        for id in try ids(db, child, field, next.id) {
-          let key = RecordKey(child.name, id)
-          if seen.insert(key).inserted { rest.append(key) }
+    /// Whether a row under this one, at any depth, has a change that is not decided, or a refused create.
+    static func hasUnsentBelow(_ db: Database, _ key: RecordKey, _ schema: Schema) throws -> Bool {
+        var seen: Set<RecordKey> = [key]
+        var rest = [key]
+        while let next = rest.popLast() {
+            for (child, field) in schema.children(of: next.entity) {
+                if try hasUnsent(db, child, field, next.id) { return true }
+                guard try mayHaveUnsentBelow(db, child, schema) else { continue }
+                for id in try ids(db, child, field, next.id) {
+                    let key = RecordKey(child.name, id)
+                    if seen.insert(key).inserted { rest.append(key) }
+                }
+            }
         }
-      }
+        return false
     }
-    return false
-  }
 
-  /// The record and every row under it, the record first.
-  static func family(_ db: Database, _ key: RecordKey, _ schema: Schema) throws -> [RecordKey] {
-    var seen: Set<RecordKey> = [key]
-    var family = [key]
-    var next = 0
-    while next < family.count {
-      for (child, field) in schema.children(of: family[next].entity) {
-        for id in try ids(db, child, field, family[next].id) {
-          let key = RecordKey(child.name, id)
-          if seen.insert(key).inserted { family.append(key) }
+    /// The record and every row under it, the record first.
+    static func family(_ db: Database, _ key: RecordKey, _ schema: Schema) throws -> [RecordKey] {
+        var seen: Set<RecordKey> = [key]
+        var family = [key]
+        var next = 0
+        while next < family.count {
+            for (child, field) in schema.children(of: family[next].entity) {
+                for id in try ids(db, child, field, family[next].id) {
+                    let key = RecordKey(child.name, id)
+                    if seen.insert(key).inserted { family.append(key) }
+                }
+            }
+            next += 1
         }
-      }
-      next += 1
+        return family
     }
-    return family
-  }
 
-  /// Deletes the row and what is under it, children first, and forgets what was known of it.
-  /// - Returns: whether there was a row.
-  static func remove(_ db: Database, _ key: RecordKey, _ schema: Schema) throws -> Bool {
-    var wasThere = false
-    for member in try family(db, key, schema).reversed() {
-      guard let entity = schema[member.entity] else { continue }
-      let isGone = try RowWriter(entity).delete(db, member.id)
-      // What is under it has tombstones of its own on their way; without its row its version says nothing.
-      try StoredRecord.delete(db, member)
-      if member == key { wasThere = isGone }
-    }
-    return wasThere
-  }
-
-  private static func ids(
-    _ db: Database, _ child: EntitySchema, _ field: FieldSchema, _ parent: String
-  ) throws -> [String] {
-    let sql = """
-      SELECT \(RowWriter.quoted(child.keyColumn)) FROM \(RowWriter.quoted(child.table)) \
-      WHERE \(RowWriter.quoted(field.column)) = ?
-      """
-    return try String.fetchAll(db.cachedStatement(sql: sql), arguments: [parent])
-  }
-
-  private static func hasUnsent(
-    _ db: Database, _ child: EntitySchema, _ field: FieldSchema, _ parent: String
-  ) throws -> Bool {
-    let sql = """
-      SELECT 1 FROM sync_change JOIN \(RowWriter.quoted(child.table)) AS child \
-      ON child.\(RowWriter.quoted(child.keyColumn)) = sync_change.id \
-      WHERE sync_change.entity = ? AND child.\(RowWriter.quoted(field.column)) = ? LIMIT 1
-      """
-    return try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [child.name, parent]) != nil
-  }
-
-  /// Whether any entity under this one has an entry in the queue at all.
-  private static func mayHaveUnsentBelow(_ db: Database, _ entity: EntitySchema, _ schema: Schema)
-    throws -> Bool
-  {
-    var seen: Set<String> = [entity.name]
-    var rest = [entity.name]
-    while let next = rest.popLast() {
-      for (child, _) in schema.children(of: next) {
-        let sql = "SELECT 1 FROM sync_change WHERE entity = ? LIMIT 1"
-        if try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [child.name]) != nil {
-          return true
+    /// Deletes the row and what is under it, children first, and forgets what was known of it.
+    /// - Returns: whether there was a row.
+    static func remove(_ db: Database, _ key: RecordKey, _ schema: Schema) throws -> Bool {
+        var wasThere = false
+        for member in try family(db, key, schema).reversed() {
+            guard let entity = schema[member.entity] else { continue }
+            let isGone = try RowWriter(entity).delete(db, member.id)
+            // What is under it has tombstones of its own on their way; without its row its version says nothing.
+            try StoredRecord.delete(db, member)
+            if member == key { wasThere = isGone }
         }
-        if seen.insert(child.name).inserted { rest.append(child.name) }
-      }
+        return wasThere
     }
-    return false
-  }
+
+    private static func ids(
+        _ db: Database, _ child: EntitySchema, _ field: FieldSchema, _ parent: String
+    ) throws -> [String] {
+        let sql = """
+            SELECT \(RowWriter.quoted(child.keyColumn)) FROM \(RowWriter.quoted(child.table)) \
+            WHERE \(RowWriter.quoted(field.column)) = ?
+            """
+        return try String.fetchAll(db.cachedStatement(sql: sql), arguments: [parent])
+    }
+
+    private static func hasUnsent(
+        _ db: Database, _ child: EntitySchema, _ field: FieldSchema, _ parent: String
+    ) throws -> Bool {
+        let sql = """
+            SELECT 1 FROM sync_change JOIN \(RowWriter.quoted(child.table)) AS child \
+            ON child.\(RowWriter.quoted(child.keyColumn)) = sync_change.id \
+            WHERE sync_change.entity = ? AND child.\(RowWriter.quoted(field.column)) = ? LIMIT 1
+            """
+        return try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [child.name, parent]) != nil
+    }
+
+    /// Whether any entity under this one has an entry in the queue at all.
+    private static func mayHaveUnsentBelow(_ db: Database, _ entity: EntitySchema, _ schema: Schema) throws -> Bool {
+        var seen: Set<String> = [entity.name]
+        var rest = [entity.name]
+        while let next = rest.popLast() {
+            for (child, _) in schema.children(of: next) {
+                let sql = "SELECT 1 FROM sync_change WHERE entity = ? LIMIT 1"
+                if try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [child.name]) != nil { return true }
+                if seen.insert(child.name).inserted { rest.append(child.name) }
+            }
+        }
+        return false
+    }
 }

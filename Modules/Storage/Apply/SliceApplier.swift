@@ -9,418 +9,418 @@ import SyncCore
 /// 3. A record with unsent changes becomes their base, and they are replayed on top (I6).
 /// 4. Records that waited for one that came are applied, too.
 final class SliceApplier {
-  let db: Database
-  let context: ApplyContext
-  let pass: PassState
-  let now: Int64
-  private(set) var report = SliceReport()
-  private let mark: Statement
-  private var tables: [String: AppliedTable] = [:]
-  private let hasQueue: Bool
-  private var hasHeld: Bool
-  /// Fields (`card.desc`) that the server's records are known to lack.
-  private var missingFields: Set<String> = []
+    let db: Database
+    let context: ApplyContext
+    let pass: PassState
+    let now: Int64
+    private(set) var report = SliceReport()
+    private let mark: Statement
+    private var tables: [String: AppliedTable] = [:]
+    private let hasQueue: Bool
+    private var hasHeld: Bool
+    /// Fields (`card.desc`) that the server's records are known to lack.
+    private var missingFields: Set<String> = []
 
-  init(_ db: Database, _ context: ApplyContext, now: Int64) throws {
-    self.db = db
-    self.context = context
-    self.now = now
-    pass = try PassState.read(db)
-    hasQueue = try Row.fetchOne(db.cachedStatement(sql: "SELECT 1 FROM sync_change LIMIT 1")) != nil
-    hasHeld = try !HeldRecords.isEmpty(db)
-    // A record of a full pass is taken whatever version was held before: another history counts anew.
-    mark = try db.cachedStatement(
-      sql: """
-        INSERT INTO sync_record (entity, id, version, extra, pass) VALUES (?1, ?2, ?3, ?4, ?5)
-        ON CONFLICT (entity, id) DO UPDATE SET version = ?3, base = NULL, extra = ?4, pass = ?5
-        WHERE ?3 >= version OR pass IS NULL OR pass < ?6
-        """)
-  }
-
-  /// What became of one record.
-  private enum Taken {
-    case done
-    case waits(RecordKey)
-    case held(HeldRecord.Reason, String)
-  }
-
-  func apply(_ records: [ServerRecord]) throws {
-    var waiting: [(record: ServerRecord, missing: RecordKey)] = []
-    for record in records {
-      switch try take(record) {
-      case .done: try release(record.key)
-      case .waits(let missing): waiting.append((record, missing))
-      case .held(let reason, let detail): try hold(record, reason, detail)
-      }
+    init(_ db: Database, _ context: ApplyContext, now: Int64) throws {
+        self.db = db
+        self.context = context
+        self.now = now
+        pass = try PassState.read(db)
+        hasQueue = try Row.fetchOne(db.cachedStatement(sql: "SELECT 1 FROM sync_change LIMIT 1")) != nil
+        hasHeld = try !HeldRecords.isEmpty(db)
+        // A record of a full pass is taken whatever version was held before: another history counts anew.
+        mark = try db.cachedStatement(
+            sql: """
+                INSERT INTO sync_record (entity, id, version, extra, pass) VALUES (?1, ?2, ?3, ?4, ?5)
+                ON CONFLICT (entity, id) DO UPDATE SET version = ?3, base = NULL, extra = ?4, pass = ?5
+                WHERE ?3 >= version OR pass IS NULL OR pass < ?6
+                """)
     }
-    waiting = try settleWaiting(waiting)
-    for (record, missing) in waiting {
-      try hold(record, .parent, "\(missing) is not here", waits: missing)
+
+    /// What became of one record.
+    private enum Taken {
+        case done
+        case waits(RecordKey)
+        case held(HeldRecord.Reason, String)
     }
-  }
 
-  /// Tries again what is held for other reasons than a parent.
-  func retryHeld(_ reasons: [HeldRecord.Reason], limit: Int) throws {
-    guard hasHeld else { return }
-    for record in try HeldRecords.held(db, for: reasons, limit: limit) {
-      if case .done = try take(record) {
-        try noteReleased(record.key)
-        try release(record.key)
-      }
-    }
-  }
-
-  /// Tries those that wait for a parent that is here by now.
-  func retryOrphans() throws {
-    guard hasHeld else { return }
-    let keys = try Row.fetchAll(
-      db.cachedStatement(
-        sql: "SELECT DISTINCT waitsEntity, waitsID FROM sync_held WHERE waitsEntity IS NOT NULL"))
-    for row in keys {
-      let key = RecordKey(row[0], row[1])
-      guard let table = try table(key.entity), try table.writer.exists(db, key.id) else { continue }
-      try release(key)
-    }
-  }
-
-  // MARK: - Waiting for others
-
-  /// Applies what can be applied now that the others are here, then what refers to each other only; returns the rest.
-  private func settleWaiting(
-    _ waiting: [(record: ServerRecord, missing: RecordKey)]
-  ) throws -> [(record: ServerRecord, missing: RecordKey)] {
-    var waiting = waiting
-    var hasMoved = true
-    while hasMoved, !waiting.isEmpty {
-      hasMoved = false
-      var rest: [(record: ServerRecord, missing: RecordKey)] = []
-      for (record, _) in waiting {
-        switch try take(record) {
-        case .done:
-          hasMoved = true
-          try release(record.key)
-        case .waits(let missing): rest.append((record, missing))
-        case .held(let reason, let detail): try hold(record, reason, detail)
+    func apply(_ records: [ServerRecord]) throws {
+        var waiting: [(record: ServerRecord, missing: RecordKey)] = []
+        for record in records {
+            switch try take(record) {
+            case .done: try release(record.key)
+            case .waits(let missing): waiting.append((record, missing))
+            case .held(let reason, let detail): try hold(record, reason, detail)
+            }
         }
-      }
-      waiting = rest
-    }
-    return try settleCircle(waiting)
-  }
-
-  /// Of records that wait, those that wait for each other only are applied together: keys are checked at the commit.
-  private func settleCircle(
-    _ waiting: [(record: ServerRecord, missing: RecordKey)]
-  ) throws -> [(record: ServerRecord, missing: RecordKey)] {
-    var circle = Dictionary(waiting.map { ($0.record.key, $0.record) }, uniquingKeysWith: { $1 })
-    var hasMoved = true
-    while hasMoved {
-      hasMoved = false
-      for key in circle.keys.sorted() {
-        guard let record = circle[key], let table = try table(key.entity) else { continue }
-        let present = Set(circle.keys)
-        if try table.isMissingOne(key, record.fields, besides: present) {
-          circle[key] = nil
-          hasMoved = true
+        waiting = try settleWaiting(waiting)
+        for (record, missing) in waiting {
+            try hold(record, .parent, "\(missing) is not here", waits: missing)
         }
-      }
     }
-    guard !circle.isEmpty else { return waiting }
-    var rest: [(record: ServerRecord, missing: RecordKey)] = []
-    for (record, missing) in waiting {
-      guard circle[record.key] != nil else {
-        rest.append((record, missing))
-        continue
-      }
-      switch try take(record, checksNeeds: false) {
-      case .done: try release(record.key)
-      case .waits(let missing): rest.append((record, missing))
-      case .held(let reason, let detail): try hold(record, reason, detail)
-      }
-    }
-    return rest
-  }
 
-  /// This record is here: those that wait for it are tried, and those that wait for them.
-  private func release(_ key: RecordKey) throws {
-    guard hasHeld else { return }
-    var keys = [key]
-    while let next = keys.popLast() {
-      for record in try HeldRecords.waiting(db, for: next) {
-        switch try take(record) {
-        case .done:
-          try noteReleased(record.key)
-          keys.append(record.key)
-        case .waits(let missing):
-          try hold(record, .parent, "\(missing) is not here", waits: missing)
-        case .held(let reason, let detail): try hold(record, reason, detail)
+    /// Tries again what is held for other reasons than a parent.
+    func retryHeld(_ reasons: [HeldRecord.Reason], limit: Int) throws {
+        guard hasHeld else { return }
+        for record in try HeldRecords.held(db, for: reasons, limit: limit) {
+            if case .done = try take(record) {
+                try noteReleased(record.key)
+                try release(record.key)
+            }
         }
-      }
     }
-  }
 
-  private func noteReleased(_ key: RecordKey) throws {
-    try Journal.event(db, .released, key, at: now)
-  }
+    /// Tries those that wait for a parent that is here by now.
+    func retryOrphans() throws {
+        guard hasHeld else { return }
+        let keys = try Row.fetchAll(
+            db.cachedStatement(
+                sql: "SELECT DISTINCT waitsEntity, waitsID FROM sync_held WHERE waitsEntity IS NOT NULL"))
+        for row in keys {
+            let key = RecordKey(row[0], row[1])
+            guard let table = try table(key.entity), try table.writer.exists(db, key.id) else { continue }
+            try release(key)
+        }
+    }
 
-  private func hold(
-    _ record: ServerRecord, _ reason: HeldRecord.Reason, _ detail: String, waits: RecordKey? = nil
-  ) throws {
-    if let version = try HeldRecords.version(db, record.key), version > record.version { return }
-    let isNew = try HeldRecords.version(db, record.key) == nil
-    try HeldRecords.hold(db, record, reason, detail: detail, waits: waits)
-    try db.cachedStatement(sql: "UPDATE sync_record SET pass = ? WHERE entity = ? AND id = ?")
-      .execute(arguments: [pass.number, record.key.entity, record.key.id])
-    hasHeld = true
-    report.held += 1
-    switch reason {
-    case .unknownEntity: try noteUnknown(record.key)
-    case .type, .constraint:
-      if isNew { try Journal.event(db, .quarantined, record.key, detail: detail, at: now) }
-    case .parent, .unsent: break
-    }
-  }
+    // MARK: - Waiting for others
 
-  /// One event for an entity, however many of its records come.
-  private func noteUnknown(_ key: RecordKey) throws {
-    let known = try Row.fetchOne(
-      db.cachedStatement(
-        sql: "SELECT 1 FROM sync_event WHERE kind = 'unknownEntity' AND entity = ? LIMIT 1"),
-      arguments: [key.entity])
-    if known == nil { try Journal.event(db, .unknownEntity, key, at: now) }
-  }
+    /// Applies what can be applied now that the others are here, then what refers to each other only; returns the rest.
+    private func settleWaiting(
+        _ waiting: [(record: ServerRecord, missing: RecordKey)]
+    ) throws -> [(record: ServerRecord, missing: RecordKey)] {
+        var waiting = waiting
+        var hasMoved = true
+        while hasMoved, !waiting.isEmpty {
+            hasMoved = false
+            var rest: [(record: ServerRecord, missing: RecordKey)] = []
+            for (record, _) in waiting {
+                switch try take(record) {
+                case .done:
+                    hasMoved = true
+                    try release(record.key)
+                case .waits(let missing): rest.append((record, missing))
+                case .held(let reason, let detail): try hold(record, reason, detail)
+                }
+            }
+            waiting = rest
+        }
+        return try settleCircle(waiting)
+    }
 
-  // MARK: - One record
+    /// Of records that wait, those that wait for each other only are applied together: keys are checked at the commit.
+    private func settleCircle(
+        _ waiting: [(record: ServerRecord, missing: RecordKey)]
+    ) throws -> [(record: ServerRecord, missing: RecordKey)] {
+        var circle = Dictionary(waiting.map { ($0.record.key, $0.record) }, uniquingKeysWith: { $1 })
+        var hasMoved = true
+        while hasMoved {
+            hasMoved = false
+            for key in circle.keys.sorted() {
+                guard let record = circle[key], let table = try table(key.entity) else { continue }
+                let present = Set(circle.keys)
+                if try table.isMissingOne(key, record.fields, besides: present) {
+                    circle[key] = nil
+                    hasMoved = true
+                }
+            }
+        }
+        guard !circle.isEmpty else { return waiting }
+        var rest: [(record: ServerRecord, missing: RecordKey)] = []
+        for (record, missing) in waiting {
+            guard circle[record.key] != nil else {
+                rest.append((record, missing))
+                continue
+            }
+            switch try take(record, checksNeeds: false) {
+            case .done: try release(record.key)
+            case .waits(let missing): rest.append((record, missing))
+            case .held(let reason, let detail): try hold(record, reason, detail)
+            }
+        }
+        return rest
+    }
 
-  private func take(_ record: ServerRecord, checksNeeds: Bool = true) throws -> Taken {
-    guard let table = try table(record.key.entity) else {
-      guard record.presence == .live else {
-        try HeldRecords.forget(db, record.key)
-        return .done
-      }
-      return .held(.unknownEntity, "“\(record.key.entity)” is not declared here")
+    /// This record is here: those that wait for it are tried, and those that wait for them.
+    private func release(_ key: RecordKey) throws {
+        guard hasHeld else { return }
+        var keys = [key]
+        while let next = keys.popLast() {
+            for record in try HeldRecords.waiting(db, for: next) {
+                switch try take(record) {
+                case .done:
+                    try noteReleased(record.key)
+                    keys.append(record.key)
+                case .waits(let missing):
+                    try hold(record, .parent, "\(missing) is not here", waits: missing)
+                case .held(let reason, let detail): try hold(record, reason, detail)
+                }
+            }
+        }
     }
-    if record.presence != .live { return try remove(record, table) }
-    let values: [DatabaseValue?]
-    do {
-      values = try table.columns(record.fields)
-    } catch let mismatch as ValueMismatch {
-      return .held(.type, mismatch.description)
-    }
-    if checksNeeds, let missing = try table.missing(record.key, record.fields) {
-      return .waits(missing)
-    }
-    do {
-      if try pass.journalsLosses || (hasQueue && Base.hasRemaining(db, record.key)) {
-        return try rebase(record, table)
-      }
-      return try write(record, values, table)
-    } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
-      try forgetVersion(record.key, table)
-      return .held(.constraint, error.message ?? "a constraint of “\(table.entity.table)”")
-    }
-  }
 
-  /// The common case: nothing is unsent, the row becomes what the server says.
-  private func write(_ record: ServerRecord, _ values: [DatabaseValue?], _ table: AppliedTable)
-    throws -> Taken
-  {
-    try mark.execute(arguments: [
-      record.key.entity, record.key.id, record.version, extra(record, table.entity), pass.number,
-      pass.floor,
-    ])
-    // Below the version held: the newer one stays.
-    guard db.changesCount > 0 else { return .done }
-    if values.contains(where: { $0 == nil }) { try noteMissingFields(record.key, values, table) }
-    try table.upsert(record.key.id, values)
-    try noteApplied(record)
-    return .done
-  }
+    private func noteReleased(_ key: RecordKey) throws {
+        try Journal.event(db, .released, key, at: now)
+    }
 
-  /// The record becomes the base, and what is unsent is replayed on top.
-  private func rebase(_ record: ServerRecord, _ table: AppliedTable) throws -> Taken {
-    let stored = try StoredRecord.read(db, record.key)
-    if let stored, stored.version > record.version, try !pass.isNew(db, record.key) { return .done }
-    let changes = try Base.remaining(db, of: record.key, context.schema)
-    let row = try table.writer.read(db, record.key.id)
-    let before = Base.state(stored: stored, changes: changes, row: row, entity: table.entity)
-    let isLoss = try pass.journalsLosses && stored != nil && pass.isNew(db, record.key)
-    if isLoss {
-      try noteLosses(record, before, table.entity)
+    private func hold(
+        _ record: ServerRecord, _ reason: HeldRecord.Reason, _ detail: String, waits: RecordKey? = nil
+    ) throws {
+        if let version = try HeldRecords.version(db, record.key), version > record.version { return }
+        let isNew = try HeldRecords.version(db, record.key) == nil
+        try HeldRecords.hold(db, record, reason, detail: detail, waits: waits)
+        try db.cachedStatement(sql: "UPDATE sync_record SET pass = ? WHERE entity = ? AND id = ?")
+            .execute(arguments: [pass.number, record.key.entity, record.key.id])
+        hasHeld = true
+        report.held += 1
+        switch reason {
+        case .unknownEntity: try noteUnknown(record.key)
+        case .type, .constraint:
+            if isNew { try Journal.event(db, .quarantined, record.key, detail: detail, at: now) }
+        case .parent, .unsent: break
+        }
     }
-    var server = RecordState(isLive: record.presence == .live, fields: before.fields)
-    for field in table.entity.fields {
-      if let value = record.fields[field.name] {
-        server.fields[field.name] = value
-      } else if isLoss {
-        // In this history the field was never written.
-        server.fields[field.name] = .null
-      }
-    }
-    let extras = record.presence == .live ? unknown(record, table.entity) : stored?.extra ?? [:]
-    let base = changes.isEmpty ? nil : server
-    let shown = Replay(deltas: context.deltas).state(of: changes, onto: server)
-    if shown.isLive {
-      try table.writer.upsert(db, record.key.id, shown.fields)
-    } else if row != nil {
-      try table.writer.delete(db, record.key.id)
-      table.forgetKnown()
-    }
-    try StoredRecord(version: record.version, base: base, extra: extras).write(db, record.key)
-    try pass.mark(db, record.key)
-    try noteConflicts(changes, before, server, record, table.entity)
-    try noteApplied(record)
-    return .done
-  }
 
-  /// A tombstone, or a leave.
-  private func remove(_ record: ServerRecord, _ table: AppliedTable) throws -> Taken {
-    let stored = try StoredRecord.read(db, record.key)
-    if let stored, stored.version > record.version, try !pass.isNew(db, record.key) { return .done }
-    if record.presence == .gone {
-      for key in try Removal.family(db, record.key, context.schema) where hasQueue {
-        try context.setAsideGone(db, key, now)
-      }
-      try Journal.event(db, .gone, record.key, at: now)
-    } else if hasQueue {
-      if try Base.hasRemaining(db, record.key) { return try rebase(record, table) }
-      if try Removal.hasUnsentBelow(db, record.key, context.schema) {
-        return .held(.unsent, "something under it has unsent changes")
-      }
+    /// One event for an entity, however many of its records come.
+    private func noteUnknown(_ key: RecordKey) throws {
+        let known = try Row.fetchOne(
+            db.cachedStatement(
+                sql: "SELECT 1 FROM sync_event WHERE kind = 'unknownEntity' AND entity = ? LIMIT 1"),
+            arguments: [key.entity])
+        if known == nil { try Journal.event(db, .unknownEntity, key, at: now) }
     }
-    if pass.journalsLosses, let stored, try pass.isNew(db, record.key),
-      let row = try table.writer.read(db, record.key.id)
+
+    // MARK: - One record
+
+    private func take(_ record: ServerRecord, checksNeeds: Bool = true) throws -> Taken {
+        guard let table = try table(record.key.entity) else {
+            guard record.presence == .live else {
+                try HeldRecords.forget(db, record.key)
+                return .done
+            }
+            return .held(.unknownEntity, "“\(record.key.entity)” is not declared here")
+        }
+        if record.presence != .live { return try remove(record, table) }
+        let values: [DatabaseValue?]
+        do {
+            values = try table.columns(record.fields)
+        } catch let mismatch as ValueMismatch {
+            return .held(.type, mismatch.description)
+        }
+        if checksNeeds, let missing = try table.missing(record.key, record.fields) {
+            return .waits(missing)
+        }
+        do {
+            if try pass.journalsLosses || (hasQueue && Base.hasRemaining(db, record.key)) {
+                return try rebase(record, table)
+            }
+            return try write(record, values, table)
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+            try forgetVersion(record.key, table)
+            return .held(.constraint, error.message ?? "a constraint of “\(table.entity.table)”")
+        }
+    }
+
+    /// The common case: nothing is unsent, the row becomes what the server says.
+    private func write(_ record: ServerRecord, _ values: [DatabaseValue?], _ table: AppliedTable)
+        throws -> Taken
     {
-      try noteLoss(record.key, row, stored)
+        try mark.execute(arguments: [
+            record.key.entity, record.key.id, record.version, extra(record, table.entity), pass.number,
+            pass.floor,
+        ])
+        // Below the version held: the newer one stays.
+        guard db.changesCount > 0 else { return .done }
+        if values.contains(where: { $0 == nil }) { try noteMissingFields(record.key, values, table) }
+        try table.upsert(record.key.id, values)
+        try noteApplied(record)
+        return .done
     }
-    do {
-      if try Removal.remove(db, record.key, context.schema) { report.deleted += 1 }
-    } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
-      return .held(.constraint, error.message ?? "a constraint of “\(table.entity.table)”")
+
+    /// The record becomes the base, and what is unsent is replayed on top.
+    private func rebase(_ record: ServerRecord, _ table: AppliedTable) throws -> Taken {
+        let stored = try StoredRecord.read(db, record.key)
+        if let stored, stored.version > record.version, try !pass.isNew(db, record.key) { return .done }
+        let changes = try Base.remaining(db, of: record.key, context.schema)
+        let row = try table.writer.read(db, record.key.id)
+        let before = Base.state(stored: stored, changes: changes, row: row, entity: table.entity)
+        let isLoss = try pass.journalsLosses && stored != nil && pass.isNew(db, record.key)
+        if isLoss {
+            try noteLosses(record, before, table.entity)
+        }
+        var server = RecordState(isLive: record.presence == .live, fields: before.fields)
+        for field in table.entity.fields {
+            if let value = record.fields[field.name] {
+                server.fields[field.name] = value
+            } else if isLoss {
+                // In this history the field was never written.
+                server.fields[field.name] = .null
+            }
+        }
+        let extras = record.presence == .live ? unknown(record, table.entity) : stored?.extra ?? [:]
+        let base = changes.isEmpty ? nil : server
+        let shown = Replay(deltas: context.deltas).state(of: changes, onto: server)
+        if shown.isLive {
+            try table.writer.upsert(db, record.key.id, shown.fields)
+        } else if row != nil {
+            try table.writer.delete(db, record.key.id)
+            table.forgetKnown()
+        }
+        try StoredRecord(version: record.version, base: base, extra: extras).write(db, record.key)
+        try pass.mark(db, record.key)
+        try noteConflicts(changes, before, server, record, table.entity)
+        try noteApplied(record)
+        return .done
     }
-    for each in tables.values { each.forgetKnown() }
-    try HeldRecords.forget(db, record.key)
-    report.touched.append(record.key)
-    return .done
-  }
 
-  private func noteApplied(_ record: ServerRecord) throws {
-    if hasHeld { try HeldRecords.forget(db, record.key) }
-    report.applied += 1
-    report.touched.append(record.key)
-  }
-
-  /// The version was noted, but the row could not be written: what is held here is not what the version says.
-  private func forgetVersion(_ key: RecordKey, _ table: AppliedTable) throws {
-    if try table.writer.exists(db, key.id) {
-      try db.cachedStatement(sql: "UPDATE sync_record SET version = 0 WHERE entity = ? AND id = ?")
-        .execute(arguments: [key.entity, key.id])
-    } else {
-      try StoredRecord.delete(db, key)
+    /// A tombstone, or a leave.
+    private func remove(_ record: ServerRecord, _ table: AppliedTable) throws -> Taken {
+        let stored = try StoredRecord.read(db, record.key)
+        if let stored, stored.version > record.version, try !pass.isNew(db, record.key) { return .done }
+        if record.presence == .gone {
+            for key in try Removal.family(db, record.key, context.schema) where hasQueue {
+                try context.setAsideGone(db, key, now)
+            }
+            try Journal.event(db, .gone, record.key, at: now)
+        } else if hasQueue {
+            if try Base.hasRemaining(db, record.key) { return try rebase(record, table) }
+            if try Removal.hasUnsentBelow(db, record.key, context.schema) {
+                return .held(.unsent, "something under it has unsent changes")
+            }
+        }
+        if pass.journalsLosses, let stored, try pass.isNew(db, record.key),
+            let row = try table.writer.read(db, record.key.id)
+        {
+            try noteLoss(record.key, row, stored)
+        }
+        do {
+            if try Removal.remove(db, record.key, context.schema) { report.deleted += 1 }
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+            return .held(.constraint, error.message ?? "a constraint of “\(table.entity.table)”")
+        }
+        for each in tables.values { each.forgetKnown() }
+        try HeldRecords.forget(db, record.key)
+        report.touched.append(record.key)
+        return .done
     }
-  }
 
-  private func table(_ entity: String) throws -> AppliedTable? {
-    if let table = tables[entity] { return table }
-    guard let declared = context.schema[entity] else { return nil }
-    let keys = context.foreignKeys[entity] ?? [:]
-    let table = AppliedTable(db, declared, context.schema, foreignKeys: keys)
-    tables[entity] = table
-    return table
-  }
-
-  // MARK: - Unknown fields, conflicts, losses
-
-  /// An older server keeps no value for a field that has one here: it stays, and one event says so (DAT-21).
-  private func noteMissingFields(
-    _ key: RecordKey, _ values: [DatabaseValue?], _ table: AppliedTable
-  ) throws {
-    for (field, value) in zip(table.entity.fields, values) where value == nil {
-      let name = "\(key.entity).\(field.name)"
-      guard !missingFields.contains(name) else { continue }
-      guard try table.hasValue(field, key.id) else { continue }
-      missingFields.insert(name)
-      let known =
-        "SELECT 1 FROM sync_event WHERE kind = 'missingField' AND entity = ? AND detail = ? LIMIT 1"
-      let statement = try db.cachedStatement(sql: known)
-      if try Row.fetchOne(statement, arguments: [key.entity, field.name]) == nil {
-        try Journal.event(db, .missingField, key, detail: field.name, at: now)
-      }
+    private func noteApplied(_ record: ServerRecord) throws {
+        if hasHeld { try HeldRecords.forget(db, record.key) }
+        report.applied += 1
+        report.touched.append(record.key)
     }
-  }
 
-  private func unknown(_ record: ServerRecord, _ entity: EntitySchema) -> [String: FieldValue] {
-    let names = context.fieldNames[entity.name] ?? []
-    return record.fields.filter { !names.contains($0.key) }
-  }
-
-  private func extra(_ record: ServerRecord, _ entity: EntitySchema) throws -> String? {
-    // Counting first: most records have no field that is not declared.
-    let names = context.fieldNames[entity.name] ?? []
-    guard record.fields.keys.contains(where: { !names.contains($0) }) else { return nil }
-    return try FieldValue.object(unknown(record, entity)).jsonText()
-  }
-
-  /// A field is a conflict where the server has another value than the base and than what was written here on top.
-  private func noteConflicts(
-    _ changes: [StoredChange], _ before: RecordState, _ server: RecordState, _ record: ServerRecord,
-    _ entity: EntitySchema
-  ) throws {
-    for field in entity.fields {
-      guard let theirs = record.fields[field.name] else { continue }
-      let writes = changes.filter { $0.operation != .delete && $0.fields[field.name] != nil }
-      guard let last = writes.last, let delta = last.fields[field.name] else { continue }
-      guard delta.rule != .sum, delta.rule != .union else { continue }
-      let known =
-        [before.fields[field.name] ?? .null] + writes.compactMap { $0.fields[field.name]?.new }
-      guard !known.contains(where: { $0.isSame(as: theirs) }) else { continue }
-      try Journal.conflict(
-        db, .replayed, change: last.key, record.key, field: field.name, mine: delta.new,
-        theirs: theirs,
-        winner: "mine", rule: delta.rule, at: now)
-      report.conflicts += 1
+    /// The version was noted, but the row could not be written: what is held here is not what the version says.
+    private func forgetVersion(_ key: RecordKey, _ table: AppliedTable) throws {
+        if try table.writer.exists(db, key.id) {
+            try db.cachedStatement(sql: "UPDATE sync_record SET version = 0 WHERE entity = ? AND id = ?")
+                .execute(arguments: [key.entity, key.id])
+        } else {
+            try StoredRecord.delete(db, key)
+        }
     }
-  }
 
-  /// History was replaced, and the server has other values than were in step.
-  private func noteLosses(_ record: ServerRecord, _ before: RecordState, _ entity: EntitySchema)
-    throws
-  {
-    for field in entity.fields {
-      let mine = before.fields[field.name] ?? .null
-      let theirs = record.fields[field.name] ?? .null
-      guard !mine.isSame(as: theirs) else { continue }
-      try Journal.conflict(
-        db, .lostByServer, change: nil, record.key, field: field.name, mine: mine, theirs: theirs,
-        winner: "theirs", rule: field.rule, at: now)
+    private func table(_ entity: String) throws -> AppliedTable? {
+        if let table = tables[entity] { return table }
+        guard let declared = context.schema[entity] else { return nil }
+        let keys = context.foreignKeys[entity] ?? [:]
+        let table = AppliedTable(db, declared, context.schema, foreignKeys: keys)
+        tables[entity] = table
+        return table
     }
-  }
 
-  /// History was replaced, and the server does not have the record.
-  private func noteLoss(_ key: RecordKey, _ row: [String: FieldValue], _ stored: StoredRecord)
-    throws
-  {
-    let all = row.merging(stored.extra, uniquingKeysWith: { mine, _ in mine })
-    try Journal.conflict(
-      db, .lostByServer, change: nil, key, field: nil, mine: .object(all), theirs: nil,
-      winner: "theirs",
-      rule: .lastWriter, at: now)
-  }
+    // MARK: - Unknown fields, conflicts, losses
+
+    /// An older server keeps no value for a field that has one here: it stays, and one event says so (DAT-21).
+    private func noteMissingFields(
+        _ key: RecordKey, _ values: [DatabaseValue?], _ table: AppliedTable
+    ) throws {
+        for (field, value) in zip(table.entity.fields, values) where value == nil {
+            let name = "\(key.entity).\(field.name)"
+            guard !missingFields.contains(name) else { continue }
+            guard try table.hasValue(field, key.id) else { continue }
+            missingFields.insert(name)
+            let known =
+                "SELECT 1 FROM sync_event WHERE kind = 'missingField' AND entity = ? AND detail = ? LIMIT 1"
+            let statement = try db.cachedStatement(sql: known)
+            if try Row.fetchOne(statement, arguments: [key.entity, field.name]) == nil {
+                try Journal.event(db, .missingField, key, detail: field.name, at: now)
+            }
+        }
+    }
+
+    private func unknown(_ record: ServerRecord, _ entity: EntitySchema) -> [String: FieldValue] {
+        let names = context.fieldNames[entity.name] ?? []
+        return record.fields.filter { !names.contains($0.key) }
+    }
+
+    private func extra(_ record: ServerRecord, _ entity: EntitySchema) throws -> String? {
+        // Counting first: most records have no field that is not declared.
+        let names = context.fieldNames[entity.name] ?? []
+        guard record.fields.keys.contains(where: { !names.contains($0) }) else { return nil }
+        return try FieldValue.object(unknown(record, entity)).jsonText()
+    }
+
+    /// A field is a conflict where the server has another value than the base and than what was written here on top.
+    private func noteConflicts(
+        _ changes: [StoredChange], _ before: RecordState, _ server: RecordState, _ record: ServerRecord,
+        _ entity: EntitySchema
+    ) throws {
+        for field in entity.fields {
+            guard let theirs = record.fields[field.name] else { continue }
+            let writes = changes.filter { $0.operation != .delete && $0.fields[field.name] != nil }
+            guard let last = writes.last, let delta = last.fields[field.name] else { continue }
+            guard delta.rule != .sum, delta.rule != .union else { continue }
+            let known =
+                [before.fields[field.name] ?? .null] + writes.compactMap { $0.fields[field.name]?.new }
+            guard !known.contains(where: { $0.isSame(as: theirs) }) else { continue }
+            try Journal.conflict(
+                db, .replayed, change: last.key, record.key, field: field.name, mine: delta.new,
+                theirs: theirs,
+                winner: "mine", rule: delta.rule, at: now)
+            report.conflicts += 1
+        }
+    }
+
+    /// History was replaced, and the server has other values than were in step.
+    private func noteLosses(_ record: ServerRecord, _ before: RecordState, _ entity: EntitySchema)
+        throws
+    {
+        for field in entity.fields {
+            let mine = before.fields[field.name] ?? .null
+            let theirs = record.fields[field.name] ?? .null
+            guard !mine.isSame(as: theirs) else { continue }
+            try Journal.conflict(
+                db, .lostByServer, change: nil, record.key, field: field.name, mine: mine, theirs: theirs,
+                winner: "theirs", rule: field.rule, at: now)
+        }
+    }
+
+    /// History was replaced, and the server does not have the record.
+    private func noteLoss(_ key: RecordKey, _ row: [String: FieldValue], _ stored: StoredRecord)
+        throws
+    {
+        let all = row.merging(stored.extra, uniquingKeysWith: { mine, _ in mine })
+        try Journal.conflict(
+            db, .lostByServer, change: nil, key, field: nil, mine: .object(all), theirs: nil,
+            winner: "theirs",
+            rule: .lastWriter, at: now)
+    }
 }
 
 extension AppliedTable {
-  /// Whether these fields refer to a record that is neither here nor among `others`.
-  func isMissingOne(
-    _ key: RecordKey, _ fields: [String: FieldValue], besides others: Set<RecordKey>
-  ) throws -> Bool {
-    var rest = fields
-    while let missing = try missing(key, rest) {
-      guard others.contains(missing) else { return true }
-      for need in needs
-      where rest[need.field.name] == .string(missing.id) && need.target == missing.entity {
-        rest[need.field.name] = nil
-      }
+    /// Whether these fields refer to a record that is neither here nor among `others`.
+    func isMissingOne(
+        _ key: RecordKey, _ fields: [String: FieldValue], besides others: Set<RecordKey>
+    ) throws -> Bool {
+        var rest = fields
+        while let missing = try missing(key, rest) {
+            guard others.contains(missing) else { return true }
+            for need in needs
+            where rest[need.field.name] == .string(missing.id) && need.target == missing.entity {
+                rest[need.field.name] = nil
+            }
+        }
+        return false
     }
-    return false
-  }
 }

@@ -6,141 +6,139 @@ import SyncCore
 /// with 20 digits: SQLite's JSON functions keep 15, which would not come back the same. Its decimal form is exact enough
 /// below 1e100 only, so a large double is written as text, `p800:` and the decimal form of its 2^800th part.
 enum CaptureSQL {
-  /// Milliseconds since 1970: a test's fixed time, or the system's, without a function of ours (another process may write).
-  static let wall = "coalesce(wall, CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER))"
+    /// Milliseconds since 1970: a test's fixed time, or the system's, without a function of ours (another process may write).
+    static let wall = "coalesce(wall, CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER))"
 
-  /// A key shaped as a UUID of version 4; with a test's seed it follows from the seed and the sequence.
-  static func key(for sequence: String = "sequence") -> String {
-    """
-    CASE WHEN seed IS NULL THEN printf('%08x-%04x-4%03x-%04x-%012x', random() & 0xffffffff, random() & 0xffff, \
-    random() & 0xfff, 32768 | (random() & 0x3fff), random() & 0xffffffffffff) \
-    ELSE printf('%08x-%04x-4%03x-%04x-%012x', seed & 0xffffffff, (seed >> 32) & 0xffff, (seed >> 48) & 0xfff, \
-    32768 | ((seed >> 60) & 0xf), \(sequence)) END
-    """
-  }
-
-  /// The clock moves on: the next sequence, and a stamp above all that were given or seen.
-  /// It also counts the queue, so that nobody must count a long one.
-  static func tick(_ count: String = "1", if condition: String? = nil) -> String {
-    """
-    UPDATE sync_clock SET sequence = sequence + \(count), queued = queued + \(count), \
-    stamp = max(stamp + 1, \(wall) << 16) WHERE one = 1\(condition.map { " AND (\($0))" } ?? "");
-    """
-  }
-
-  /// Whether the engine itself is not the one that writes.
-  static let isApp = "(SELECT applying FROM sync_clock WHERE one = 1) = 0"
-
-  static func quoted(_ name: String) -> String { "\"\(name)\"" }
-
-  /// A text of ours as an SQL literal; names are letters, digits and `_` only, messages have no quotes.
-  static func literal(_ text: String) -> String { "'\(text)'" }
-
-  /// A finite double as JSON, exactly.
-  private static func decimal(_ column: String) -> String {
-    // 2^800: dividing by it is exact, and leaves 1e60 and more far above the smallest doubles.
-    let large = "'\"p800:' || printf('%!.20g', \(column) / 6.668014432879854274e240) || '\"'"
-    return "CASE WHEN abs(\(column)) < 1e60 THEN printf('%!.20g', \(column)) ELSE \(large) END"
-  }
-
-  /// A stored value as JSON, whatever it is.
-  static func lenient(_ column: String, _ kind: FieldKind) -> String {
-    switch kind {
-    case .json:
-      "CASE WHEN json_valid(\(column)) THEN json(\(column)) ELSE json_quote(\(column)) END"
-    case .text, .date, .integer, .boolean, .real, .data:
-      """
-      CASE typeof(\(column)) WHEN 'real' THEN \
-      CASE WHEN abs(\(column)) <= 1.7976931348623157e308 THEN \(decimal(column)) ELSE 'null' END \
-      WHEN 'blob' THEN json_quote(hex(\(column))) ELSE json_quote(\(column)) END
-      """
-    }
-  }
-
-  /// A value that the app writes as JSON; one that the declared kind cannot hold makes the write fail.
-  static func strict(_ column: String, _ field: FieldSchema, _ entity: EntitySchema) -> String {
-    let name = "\(entity.name).\(field.name)"
-    let null = field.isRequired ? raise("\(name) must have a value") : "'null'"
-    let wrong = raise("\(name) is declared as \(field.kind.rawValue) and cannot hold this value")
-    let infinite = raise("\(name) cannot hold an infinite number")
-    return switch field.kind {
-    case .text, .date:
-      "CASE typeof(\(column)) WHEN 'text' THEN json_quote(\(column)) WHEN 'null' THEN \(null) ELSE \(wrong) END"
-    case .integer, .boolean:
-      "CASE typeof(\(column)) WHEN 'integer' THEN \(column) WHEN 'null' THEN \(null) ELSE \(wrong) END"
-    case .real:
-      """
-      CASE typeof(\(column)) WHEN 'real' THEN CASE WHEN abs(\(column)) <= 1.7976931348623157e308 \
-      THEN \(decimal(column)) ELSE \(infinite) END \
-      WHEN 'integer' THEN \(column) WHEN 'null' THEN \(null) ELSE \(wrong) END
-      """
-    case .json:
-      "CASE WHEN json_valid(\(column)) THEN json(\(column)) WHEN \(column) IS NULL THEN \(null) ELSE \(wrong) END"
-    case .data:
-      """
-      CASE typeof(\(column)) WHEN 'blob' THEN json_quote(hex(\(column))) WHEN 'null' THEN \(null) \
-      ELSE \(wrong) END
-      """
-    }
-  }
-
-  /// The row's id, which must be one that the contract takes (PROTOCOL.md, section 4, *Limits*).
-  static func id(_ column: String, _ entity: EntitySchema) -> String {
-    """
-    CASE WHEN typeof(\(column)) IN ('text', 'integer') AND length(\(column)) BETWEEN 1 AND 128 \
-    AND \(column) NOT GLOB '*[^A-Za-z0-9_.:-]*' THEN \(column) \
-    ELSE \(raise("an id of \(entity.name) must have 1 to 128 letters, digits or - _ . :")) END
-    """
-  }
-
-  /// Whether both are not the very same value; the column's own collation must not make a and A one.
-  static func differs(_ old: String, _ new: String, _ kind: FieldKind) -> String {
-    switch kind {
-    case .text, .date, .json: "\(old) COLLATE BINARY IS NOT \(new)"
-    case .integer, .boolean, .real, .data: "\(old) IS NOT \(new)"
-    }
-  }
-
-  /// `,"rule":"sum"` where the field's rule is not the last writer.
-  static func rule(_ field: FieldSchema) -> String {
-    field.rule == .lastWriter ? "" : ",\"rule\":\"\(field.rule.rawValue)\""
-  }
-
-  /// All fields of a row as a delete keeps them: `{"name":{"old":…}}`.
-  static func oldFields(_ row: String, _ entity: EntitySchema) -> String {
-    object(
-      entity.fields.map { field in
-        "'\"\(field.name)\":{\"old\":' || \(lenient("\(row).\(quoted(field.column))", field.kind)) || '}'"
-      })
-  }
-
-  /// All fields of a new row: `{"name":{"new":…}}`.
-  static func newFields(_ entity: EntitySchema) -> String {
-    object(
-      entity.fields.map { field in
-        let value = strict("NEW.\(quoted(field.column))", field, entity)
-        return "'\"\(field.name)\":{\"new\":' || \(value) || '\(rule(field))}'"
-      })
-  }
-
-  /// The fields that differ: `{"name":{"old":…,"new":…}}`; `old` gives the JSON of a field's value before.
-  static func changedFields(
-    _ entity: EntitySchema, differs: (FieldSchema) -> String, old: (FieldSchema) -> String
-  ) -> String {
-    let members = entity.fields.map { field in
-      let value = strict("NEW.\(quoted(field.column))", field, entity)
-      return """
-        CASE WHEN \(differs(field)) THEN ',"\(field.name)":{"old":' || (\(old(field))) || ',"new":' \
-        || (\(value)) || '\(rule(field))}' ELSE '' END
+    /// A key shaped as a UUID of version 4; with a test's seed it follows from the seed and the sequence.
+    static func key(for sequence: String = "sequence") -> String {
+        """
+        CASE WHEN seed IS NULL THEN printf('%08x-%04x-4%03x-%04x-%012x', random() & 0xffffffff, random() & 0xffff, \
+        random() & 0xfff, 32768 | (random() & 0x3fff), random() & 0xffffffffffff) \
+        ELSE printf('%08x-%04x-4%03x-%04x-%012x', seed & 0xffffffff, (seed >> 32) & 0xffff, (seed >> 48) & 0xfff, \
+        32768 | ((seed >> 60) & 0xf), \(sequence)) END
         """
     }
-    return members.isEmpty
-      ? "'{}'" : "'{' || substr(\(members.joined(separator: " || ")), 2) || '}'"
-  }
 
-  static func raise(_ message: String) -> String { "RAISE(ABORT, '\(message)')" }
+    /// The clock moves on: the next sequence, and a stamp above all that were given or seen.
+    /// It also counts the queue, so that nobody must count a long one.
+    static func tick(_ count: String = "1", if condition: String? = nil) -> String {
+        """
+        UPDATE sync_clock SET sequence = sequence + \(count), queued = queued + \(count), \
+        stamp = max(stamp + 1, \(wall) << 16) WHERE one = 1\(condition.map { " AND (\($0))" } ?? "");
+        """
+    }
 
-  private static func object(_ members: [String]) -> String {
-    members.isEmpty ? "'{}'" : "'{' || \(members.joined(separator: " || ',' || ")) || '}'"
-  }
+    /// Whether the engine itself is not the one that writes.
+    static let isApp = "(SELECT applying FROM sync_clock WHERE one = 1) = 0"
+
+    static func quoted(_ name: String) -> String { "\"\(name)\"" }
+
+    /// A text of ours as an SQL literal; names are letters, digits and `_` only, messages have no quotes.
+    static func literal(_ text: String) -> String { "'\(text)'" }
+
+    /// A finite double as JSON, exactly.
+    private static func decimal(_ column: String) -> String {
+        // 2^800: dividing by it is exact, and leaves 1e60 and more far above the smallest doubles.
+        let large = "'\"p800:' || printf('%!.20g', \(column) / 6.668014432879854274e240) || '\"'"
+        return "CASE WHEN abs(\(column)) < 1e60 THEN printf('%!.20g', \(column)) ELSE \(large) END"
+    }
+
+    /// A stored value as JSON, whatever it is.
+    static func lenient(_ column: String, _ kind: FieldKind) -> String {
+        switch kind {
+        case .json: "CASE WHEN json_valid(\(column)) THEN json(\(column)) ELSE json_quote(\(column)) END"
+        case .text, .date, .integer, .boolean, .real, .data:
+            """
+            CASE typeof(\(column)) WHEN 'real' THEN \
+            CASE WHEN abs(\(column)) <= 1.7976931348623157e308 THEN \(decimal(column)) ELSE 'null' END \
+            WHEN 'blob' THEN json_quote(hex(\(column))) ELSE json_quote(\(column)) END
+            """
+        }
+    }
+
+    /// A value that the app writes as JSON; one that the declared kind cannot hold makes the write fail.
+    static func strict(_ column: String, _ field: FieldSchema, _ entity: EntitySchema) -> String {
+        let name = "\(entity.name).\(field.name)"
+        let null = field.isRequired ? raise("\(name) must have a value") : "'null'"
+        let wrong = raise("\(name) is declared as \(field.kind.rawValue) and cannot hold this value")
+        let infinite = raise("\(name) cannot hold an infinite number")
+        return switch field.kind {
+        case .text, .date:
+            "CASE typeof(\(column)) WHEN 'text' THEN json_quote(\(column)) WHEN 'null' THEN \(null) ELSE \(wrong) END"
+        case .integer, .boolean:
+            "CASE typeof(\(column)) WHEN 'integer' THEN \(column) WHEN 'null' THEN \(null) ELSE \(wrong) END"
+        case .real:
+            """
+            CASE typeof(\(column)) WHEN 'real' THEN CASE WHEN abs(\(column)) <= 1.7976931348623157e308 \
+            THEN \(decimal(column)) ELSE \(infinite) END \
+            WHEN 'integer' THEN \(column) WHEN 'null' THEN \(null) ELSE \(wrong) END
+            """
+        case .json:
+            "CASE WHEN json_valid(\(column)) THEN json(\(column)) WHEN \(column) IS NULL THEN \(null) ELSE \(wrong) END"
+        case .data:
+            """
+            CASE typeof(\(column)) WHEN 'blob' THEN json_quote(hex(\(column))) WHEN 'null' THEN \(null) \
+            ELSE \(wrong) END
+            """
+        }
+    }
+
+    /// The row's id, which must be one that the contract takes (PROTOCOL.md, section 4, *Limits*).
+    static func id(_ column: String, _ entity: EntitySchema) -> String {
+        """
+        CASE WHEN typeof(\(column)) IN ('text', 'integer') AND length(\(column)) BETWEEN 1 AND 128 \
+        AND \(column) NOT GLOB '*[^A-Za-z0-9_.:-]*' THEN \(column) \
+        ELSE \(raise("an id of \(entity.name) must have 1 to 128 letters, digits or - _ . :")) END
+        """
+    }
+
+    /// Whether both are not the very same value; the column's own collation must not make a and A one.
+    static func differs(_ old: String, _ new: String, _ kind: FieldKind) -> String {
+        switch kind {
+        case .text, .date, .json: "\(old) COLLATE BINARY IS NOT \(new)"
+        case .integer, .boolean, .real, .data: "\(old) IS NOT \(new)"
+        }
+    }
+
+    /// `,"rule":"sum"` where the field's rule is not the last writer.
+    static func rule(_ field: FieldSchema) -> String {
+        field.rule == .lastWriter ? "" : ",\"rule\":\"\(field.rule.rawValue)\""
+    }
+
+    /// All fields of a row as a delete keeps them: `{"name":{"old":…}}`.
+    static func oldFields(_ row: String, _ entity: EntitySchema) -> String {
+        object(
+            entity.fields.map { field in
+                "'\"\(field.name)\":{\"old\":' || \(lenient("\(row).\(quoted(field.column))", field.kind)) || '}'"
+            })
+    }
+
+    /// All fields of a new row: `{"name":{"new":…}}`.
+    static func newFields(_ entity: EntitySchema) -> String {
+        object(
+            entity.fields.map { field in
+                let value = strict("NEW.\(quoted(field.column))", field, entity)
+                return "'\"\(field.name)\":{\"new\":' || \(value) || '\(rule(field))}'"
+            })
+    }
+
+    /// The fields that differ: `{"name":{"old":…,"new":…}}`; `old` gives the JSON of a field's value before.
+    static func changedFields(
+        _ entity: EntitySchema, differs: (FieldSchema) -> String, old: (FieldSchema) -> String
+    ) -> String {
+        let members = entity.fields.map { field in
+            let value = strict("NEW.\(quoted(field.column))", field, entity)
+            return """
+                CASE WHEN \(differs(field)) THEN ',"\(field.name)":{"old":' || (\(old(field))) || ',"new":' \
+                || (\(value)) || '\(rule(field))}' ELSE '' END
+                """
+        }
+        return members.isEmpty ? "'{}'" : "'{' || substr(\(members.joined(separator: " || ")), 2) || '}'"
+    }
+
+    static func raise(_ message: String) -> String { "RAISE(ABORT, '\(message)')" }
+
+    private static func object(_ members: [String]) -> String {
+        members.isEmpty ? "'{}'" : "'{' || \(members.joined(separator: " || ',' || ")) || '}'"
+    }
 }

@@ -11,59 +11,56 @@ import SyncCore
 ///
 /// *Remaining* are the changes that the row shows: all but updates and deletes that were refused.
 enum Base {
-  /// The condition on `sync_change` for what remains.
-  private static let remains = """
-    (state <> 4 OR operation = 0 OR EXISTS (
-      SELECT 1 FROM sync_failure WHERE sync_failure.key = sync_change.key AND uncertain = 1))
-    """
+    /// The condition on `sync_change` for what remains.
+    private static let remains = """
+        (state <> 4 OR operation = 0 OR EXISTS (
+          SELECT 1 FROM sync_failure WHERE sync_failure.key = sync_change.key AND uncertain = 1))
+        """
 
-  /// The base of a record, for every declared field.
-  /// - Parameters:
-  ///   - changes: the record's remaining changes, in the queue's order.
-  ///   - row: the app's row, where there is one.
-  static func state(
-    stored: StoredRecord?, changes: [StoredChange], row: [String: FieldValue]?, entity: EntitySchema
-  ) -> RecordState {
-    let isLive: Bool =
-      if let base = stored?.base { base.isLive } else if let first = changes.first {
-        first.operation != .create
-      } else { row != nil }
-    var fields: [String: FieldValue] = [:]
-    for field in entity.fields {
-      let name = field.name
-      if let value = stored?.base?.fields[name] {
-        fields[name] = value
-      } else if let first = changes.first(where: { $0.fields[name] != nil }) {
-        // A create has no `old`: before it there was nothing.
-        if let old = first.fields[name]?.old { fields[name] = old }
-      } else if let value = row?[name] {
-        fields[name] = value
-      }
+    /// The base of a record, for every declared field.
+    /// - Parameters:
+    ///   - changes: the record's remaining changes, in the queue's order.
+    ///   - row: the app's row, where there is one.
+    static func state(
+        stored: StoredRecord?, changes: [StoredChange], row: [String: FieldValue]?, entity: EntitySchema
+    ) -> RecordState {
+        let isLive: Bool =
+            if let base = stored?.base { base.isLive } else if let first = changes.first {
+                first.operation != .create
+            } else { row != nil }
+        var fields: [String: FieldValue] = [:]
+        for field in entity.fields {
+            let name = field.name
+            if let value = stored?.base?.fields[name] {
+                fields[name] = value
+            } else if let first = changes.first(where: { $0.fields[name] != nil }) {
+                // A create has no `old`: before it there was nothing.
+                if let old = first.fields[name]?.old { fields[name] = old }
+            } else if let value = row?[name] {
+                fields[name] = value
+            }
+        }
+        return RecordState(isLive: isLive, fields: fields)
     }
-    return RecordState(isLive: isLive, fields: fields)
-  }
 
-  /// The record's remaining changes, in the queue's order.
-  static func remaining(_ db: Database, of record: RecordKey, _ schema: Schema) throws
-    -> [StoredChange]
-  {
-    let sql = """
-      SELECT \(StoredChange.columns) FROM sync_change
-      WHERE entity = ? AND id = ? AND \(remains) ORDER BY position
-      """
-    let rows = try Row.fetchCursor(
-      db.cachedStatement(sql: sql), arguments: [record.entity, record.id])
-    var changes: [StoredChange] = []
-    while let row = try rows.next() { changes.append(StoredChange(lenient: row, schema)) }
-    return changes
-  }
+    /// The record's remaining changes, in the queue's order.
+    static func remaining(_ db: Database, of record: RecordKey, _ schema: Schema) throws -> [StoredChange] {
+        let sql = """
+            SELECT \(StoredChange.columns) FROM sync_change
+            WHERE entity = ? AND id = ? AND \(remains) ORDER BY position
+            """
+        let rows = try Row.fetchCursor(db.cachedStatement(sql: sql), arguments: [record.entity, record.id])
+        var changes: [StoredChange] = []
+        while let row = try rows.next() { changes.append(StoredChange(lenient: row, schema)) }
+        return changes
+    }
 
-  /// Whether anything of this record waits to be decided, or was set aside with the row still showing it.
-  static func hasRemaining(_ db: Database, _ record: RecordKey) throws -> Bool {
-    let sql = """
-      SELECT 1 FROM sync_change WHERE entity = ? AND id = ? AND \(remains) LIMIT 1
-      """
-    let statement = try db.cachedStatement(sql: sql)
-    return try Row.fetchOne(statement, arguments: [record.entity, record.id]) != nil
-  }
+    /// Whether anything of this record waits to be decided, or was set aside with the row still showing it.
+    static func hasRemaining(_ db: Database, _ record: RecordKey) throws -> Bool {
+        let sql = """
+            SELECT 1 FROM sync_change WHERE entity = ? AND id = ? AND \(remains) LIMIT 1
+            """
+        let statement = try db.cachedStatement(sql: sql)
+        return try Row.fetchOne(statement, arguments: [record.entity, record.id]) != nil
+    }
 }

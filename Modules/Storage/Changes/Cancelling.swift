@@ -10,119 +10,116 @@ import SyncCore
 /// | being sent now | too late: its fate is the server's |
 /// | set aside | it is discarded |
 extension ChangeTable {
-  /// - Returns: what it came to, and the records whose rows changed.
-  /// - Throws: ``StoreFailure`` (`notFound`) for a change that is not in the queue.
-  func cancel(_ db: Database, _ key: String, now: Int64) throws -> (
-    outcome: CancelOutcome, touched: [RecordKey]
-  ) {
-    guard let change = try find(db, key) else {
-      throw StoreFailure(kind: .notFound, message: "No change \(key) is in the queue.")
+    /// - Returns: what it came to, and the records whose rows changed.
+    /// - Throws: ``StoreFailure`` (`notFound`) for a change that is not in the queue.
+    func cancel(_ db: Database, _ key: String, now: Int64) throws -> (outcome: CancelOutcome, touched: [RecordKey]) {
+        guard let change = try find(db, key) else {
+            throw StoreFailure(kind: .notFound, message: "No change \(key) is in the queue.")
+        }
+        switch change.state {
+        case .uploading: return (.tooLate, [])
+        case .failed:
+            let (keys, touched) = try discard(db, key, now: now)
+            return (.cancelled(keys), touched)
+        case .pending, .blocked: return try cancelUnsent(db, change, now: now)
+        case .uncertain, .blockedAfterSending: return try cancelSent(db, change, now: now)
+        }
     }
-    switch change.state {
-    case .uploading: return (.tooLate, [])
-    case .failed:
-      let (keys, touched) = try discard(db, key, now: now)
-      return (.cancelled(keys), touched)
-    case .pending, .blocked: return try cancelUnsent(db, change, now: now)
-    case .uncertain, .blockedAfterSending: return try cancelSent(db, change, now: now)
-    }
-  }
 
-  private func cancelUnsent(
-    _ db: Database, _ change: StoredChange, now: Int64
-  ) throws -> (outcome: CancelOutcome, touched: [RecordKey]) {
-    let closure = try Dependants(schema: schema).closure(db, of: change)
-    guard !closure.contains(where: \.wasSent) else { return (.tooLate, []) }
-    var settling = Settling(table: self, now: now)
-    for member in closure { try ChangeNotes.event(db, "cancelled", of: member, now: now) }
-    try settling.takeBack(db, closure)
-    try settling.finish(db)
-    return (.cancelled(closure.map(\.key)), settling.touched)
-  }
-
-  private func cancelSent(
-    _ db: Database, _ change: StoredChange, now: Int64
-  ) throws -> (outcome: CancelOutcome, touched: [RecordKey]) {
-    let closure = try Dependants(schema: schema).closure(db, of: change)
-    guard !closure.contains(where: { $0.state == .uploading }) else { return (.tooLate, []) }
-    var settling = Settling(table: self, now: now)
-    let unsent = closure.filter { !$0.wasSent }
-    for member in unsent { try ChangeNotes.event(db, "cancelled", of: member, now: now) }
-    try settling.takeBack(db, unsent)
-    var inverses: [String: String] = [:]
-    // The last made is undone first, so that a child goes before its parent.
-    for member in closure.reversed() where member.wasSent {
-      inverses[member.key] = try settling.invert(db, member)
+    private func cancelUnsent(
+        _ db: Database, _ change: StoredChange, now: Int64
+    ) throws -> (outcome: CancelOutcome, touched: [RecordKey]) {
+        let closure = try Dependants(schema: schema).closure(db, of: change)
+        guard !closure.contains(where: \.wasSent) else { return (.tooLate, []) }
+        var settling = Settling(table: self, now: now)
+        for member in closure { try ChangeNotes.event(db, "cancelled", of: member, now: now) }
+        try settling.takeBack(db, closure)
+        try settling.finish(db)
+        return (.cancelled(closure.map(\.key)), settling.touched)
     }
-    try settling.finish(db)
-    guard let inverse = inverses[change.key] else { return (.tooLate, settling.touched) }
-    return (.inverse(inverse), settling.touched)
-  }
+
+    private func cancelSent(
+        _ db: Database, _ change: StoredChange, now: Int64
+    ) throws -> (outcome: CancelOutcome, touched: [RecordKey]) {
+        let closure = try Dependants(schema: schema).closure(db, of: change)
+        guard !closure.contains(where: { $0.state == .uploading }) else { return (.tooLate, []) }
+        var settling = Settling(table: self, now: now)
+        let unsent = closure.filter { !$0.wasSent }
+        for member in unsent { try ChangeNotes.event(db, "cancelled", of: member, now: now) }
+        try settling.takeBack(db, unsent)
+        var inverses: [String: String] = [:]
+        // The last made is undone first, so that a child goes before its parent.
+        for member in closure.reversed() where member.wasSent {
+            inverses[member.key] = try settling.invert(db, member)
+        }
+        try settling.finish(db)
+        guard let inverse = inverses[change.key] else { return (.tooLate, settling.touched) }
+        return (.inverse(inverse), settling.touched)
+    }
 }
 
 extension Settling {
-  /// Puts the inverse of a change that was sent at the queue's end.
-  /// - Returns: its key; `nil` where later changes have undone it already.
-  mutating func invert(_ db: Database, _ change: StoredChange) throws -> String? {
-    guard var work = try takeWork(db, change.record) else { return nil }
-    defer { works[change.record] = work }
-    let shown = work.shown
-    var inverse = change
-    switch change.operation {
-    case .create:
-      guard shown.isLive else { return nil }
-      inverse.operation = .delete
-      inverse.fields = shown.fields.mapValues { FieldDelta(old: $0, new: .null) }
-    case .delete:
-      guard !shown.isLive else { return nil }
-      inverse.operation = .create
-      inverse.fields = change.fields.compactMapValues { delta in
-        delta.old.map { FieldDelta(old: nil, new: $0) }
-      }
-    case .update:
-      guard shown.isLive else { return nil }
-      inverse.fields = undone(
-        change, over: shown, later: work.changes.filter { $0.position > change.position })
-      guard !inverse.fields.isEmpty else { return nil }
+    /// Puts the inverse of a change that was sent at the queue's end.
+    /// - Returns: its key; `nil` where later changes have undone it already.
+    mutating func invert(_ db: Database, _ change: StoredChange) throws -> String? {
+        guard var work = try takeWork(db, change.record) else { return nil }
+        defer { works[change.record] = work }
+        let shown = work.shown
+        var inverse = change
+        switch change.operation {
+        case .create:
+            guard shown.isLive else { return nil }
+            inverse.operation = .delete
+            inverse.fields = shown.fields.mapValues { FieldDelta(old: $0, new: .null) }
+        case .delete:
+            guard !shown.isLive else { return nil }
+            inverse.operation = .create
+            inverse.fields = change.fields.compactMapValues { delta in
+                delta.old.map { FieldDelta(old: nil, new: $0) }
+            }
+        case .update:
+            guard shown.isLive else { return nil }
+            inverse.fields = undone(change, over: shown, later: work.changes.filter { $0.position > change.position })
+            guard !inverse.fields.isEmpty else { return nil }
+        }
+        let sequence = try ChangeRows.nextSequence(db)
+        inverse.sequence = sequence
+        inverse.position = sequence
+        inverse.key = try Clock.key(db)
+        inverse.schema = table.schema[change.record.entity]?.version ?? change.schema
+        inverse.stamp = try ChangeRows.nextStamp(db, now: now)
+        inverse.madeAt = now
+        inverse.state = change.state == .blockedAfterSending ? .blocked : .pending
+        inverse.baseVersion = nil
+        inverse.unit = nil
+        inverse.intent = nil
+        inverse.device = nil
+        inverse.attempts = 0
+        inverse.conflicts = 0
+        try ChangeRows.insert(db, inverse)
+        counted += 1
+        work.insert(inverse)
+        try ChangeNotes.event(db, "inverted", of: change, detail: inverse.key, now: now)
+        return inverse.key
     }
-    let sequence = try ChangeRows.nextSequence(db)
-    inverse.sequence = sequence
-    inverse.position = sequence
-    inverse.key = try Clock.key(db)
-    inverse.schema = table.schema[change.record.entity]?.version ?? change.schema
-    inverse.stamp = try ChangeRows.nextStamp(db, now: now)
-    inverse.madeAt = now
-    inverse.state = change.state == .blockedAfterSending ? .blocked : .pending
-    inverse.baseVersion = nil
-    inverse.unit = nil
-    inverse.intent = nil
-    inverse.device = nil
-    inverse.attempts = 0
-    inverse.conflicts = 0
-    try ChangeRows.insert(db, inverse)
-    counted += 1
-    work.insert(inverse)
-    try ChangeNotes.event(db, "inverted", of: change, detail: inverse.key, now: now)
-    return inverse.key
-  }
 
-  /// An update's values before; a plain value that a later change writes again is that change's to say.
-  private func undone(
-    _ change: StoredChange, over shown: RecordState, later: [StoredChange]
-  ) -> [String: FieldDelta] {
-    var fields: [String: FieldDelta] = [:]
-    for (name, delta) in change.fields {
-      let present = shown.fields[name] ?? .null
-      switch delta.rule {
-      case .lastWriter, .check:
-        guard !later.contains(where: { $0.fields[name] != nil }) else { continue }
-        fields[name] = FieldDelta(old: present, new: delta.old ?? .null, rule: delta.rule)
-      case .sum, .union:
-        let back = FieldDelta(old: delta.new, new: delta.old ?? .null, rule: delta.rule)
-        fields[name] = FieldDelta(
-          old: present, new: table.deltas.rebase(back, onto: present), rule: delta.rule)
-      }
+    /// An update's values before; a plain value that a later change writes again is that change's to say.
+    private func undone(
+        _ change: StoredChange, over shown: RecordState, later: [StoredChange]
+    ) -> [String: FieldDelta] {
+        var fields: [String: FieldDelta] = [:]
+        for (name, delta) in change.fields {
+            let present = shown.fields[name] ?? .null
+            switch delta.rule {
+            case .lastWriter, .check:
+                guard !later.contains(where: { $0.fields[name] != nil }) else { continue }
+                fields[name] = FieldDelta(old: present, new: delta.old ?? .null, rule: delta.rule)
+            case .sum, .union:
+                let back = FieldDelta(old: delta.new, new: delta.old ?? .null, rule: delta.rule)
+                fields[name] = FieldDelta(
+                    old: present, new: table.deltas.rebase(back, onto: present), rule: delta.rule)
+            }
+        }
+        return fields
     }
-    return fields
-  }
 }

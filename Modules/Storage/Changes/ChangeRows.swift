@@ -3,130 +3,119 @@ import SyncCore
 
 /// The statements over `sync_change`, each by its primary key or an index.
 enum ChangeRows {
-  /// Stored deltas, operation, schema and stamp become those of `change`; never for one that was sent.
-  static func rewrite(_ db: Database, _ change: StoredChange) throws {
-    let sql = "UPDATE sync_change SET operation = ?, stamp = ?, fields = ? WHERE position = ?"
-    try db.cachedStatement(sql: sql).execute(arguments: [
-      change.operation.number, Int64(bitPattern: change.stamp.packed),
-      try DeltaCodec.json(change.fields, operation: change.operation), change.position,
-    ])
-  }
+    /// Stored deltas, operation, schema and stamp become those of `change`; never for one that was sent.
+    static func rewrite(_ db: Database, _ change: StoredChange) throws {
+        let sql = "UPDATE sync_change SET operation = ?, stamp = ?, fields = ? WHERE position = ?"
+        try db.cachedStatement(sql: sql).execute(arguments: [
+            change.operation.number, Int64(bitPattern: change.stamp.packed),
+            try DeltaCodec.json(change.fields, operation: change.operation), change.position,
+        ])
+    }
 
-  /// A row for a new change; the caller counts it (``count(_:_:)``).
-  static func insert(_ db: Database, _ change: StoredChange) throws {
-    let sql = """
-      INSERT INTO sync_change (\(StoredChange.columns))
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-      """
-    try db.cachedStatement(sql: sql).execute(arguments: [
-      change.position, change.sequence, change.key, change.record.entity, change.record.id,
-      change.operation.number, change.schema, Int64(bitPattern: change.stamp.packed), change.madeAt,
-      try DeltaCodec.json(change.fields, operation: change.operation), change.state.rawValue,
-      change.baseVersion,
-      change.unit, change.intent, change.device, change.attempts, change.conflicts,
-      change.blockedBy,
-    ])
-  }
+    /// A row for a new change; the caller counts it (``count(_:_:)``).
+    static func insert(_ db: Database, _ change: StoredChange) throws {
+        let sql = """
+            INSERT INTO sync_change (\(StoredChange.columns))
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            """
+        try db.cachedStatement(sql: sql).execute(arguments: [
+            change.position, change.sequence, change.key, change.record.entity, change.record.id,
+            change.operation.number, change.schema, Int64(bitPattern: change.stamp.packed), change.madeAt,
+            try DeltaCodec.json(change.fields, operation: change.operation), change.state.rawValue, change.baseVersion,
+            change.unit, change.intent, change.device, change.attempts, change.conflicts, change.blockedBy,
+        ])
+    }
 
-  /// The whole row becomes `change`, at its place: a successor.
-  static func replace(_ db: Database, _ change: StoredChange) throws {
-    let sql = """
-      UPDATE sync_change SET sequence = ?, key = ?, operation = ?, stamp = ?, fields = ?, state = ?,
-        baseVersion = ?, device = ?, attempts = ?, conflicts = ?, blockedBy = ?
-      WHERE position = ?
-      """
-    try db.cachedStatement(sql: sql).execute(arguments: [
-      change.sequence, change.key, change.operation.number, Int64(bitPattern: change.stamp.packed),
-      try DeltaCodec.json(change.fields, operation: change.operation), change.state.rawValue,
-      change.baseVersion,
-      change.device, change.attempts, change.conflicts, change.blockedBy, change.position,
-    ])
-  }
+    /// The whole row becomes `change`, at its place: a successor.
+    static func replace(_ db: Database, _ change: StoredChange) throws {
+        let sql = """
+            UPDATE sync_change SET sequence = ?, key = ?, operation = ?, stamp = ?, fields = ?, state = ?,
+              baseVersion = ?, device = ?, attempts = ?, conflicts = ?, blockedBy = ?
+            WHERE position = ?
+            """
+        try db.cachedStatement(sql: sql).execute(arguments: [
+            change.sequence, change.key, change.operation.number, Int64(bitPattern: change.stamp.packed),
+            try DeltaCodec.json(change.fields, operation: change.operation), change.state.rawValue, change.baseVersion,
+            change.device, change.attempts, change.conflicts, change.blockedBy, change.position,
+        ])
+    }
 
-  /// The row goes; the caller counts it (``count(_:_:)``), once for many.
-  static func delete(_ db: Database, position: Int64) throws {
-    try db.cachedStatement(sql: "DELETE FROM sync_change WHERE position = ?").execute(arguments: [
-      position
-    ])
-  }
+    /// The row goes; the caller counts it (``count(_:_:)``), once for many.
+    static func delete(_ db: Database, position: Int64) throws {
+        try db.cachedStatement(sql: "DELETE FROM sync_change WHERE position = ?").execute(arguments: [position])
+    }
 
-  /// The state, what it waits for, and nothing else.
-  static func setState(
-    _ db: Database, position: Int64, _ state: StoredChange.State, blockedBy: String? = nil
-  ) throws {
-    try db.cachedStatement(
-      sql: "UPDATE sync_change SET state = ?, blockedBy = ? WHERE position = ?"
-    )
-    .execute(arguments: [state.rawValue, blockedBy, position])
-  }
+    /// The state, what it waits for, and nothing else.
+    static func setState(
+        _ db: Database, position: Int64, _ state: StoredChange.State, blockedBy: String? = nil
+    ) throws {
+        try db.cachedStatement(sql: "UPDATE sync_change SET state = ?, blockedBy = ? WHERE position = ?")
+            .execute(arguments: [state.rawValue, blockedBy, position])
+    }
 
-  /// What the change waited for is no more: those that were sent stay as they were sent.
-  /// - Returns: whether anything waited.
-  @discardableResult
-  static func release(_ db: Database, blockedBy key: String) throws -> Bool {
-    let sql = """
-      UPDATE sync_change SET state = CASE state WHEN 5 THEN 2 ELSE 0 END, blockedBy = NULL
-      WHERE state <> 0 AND state IN (3, 5) AND blockedBy = ?
-      """
-    try db.cachedStatement(sql: sql).execute(arguments: [key])
-    return db.changesCount > 0
-  }
+    /// What the change waited for is no more: those that were sent stay as they were sent.
+    /// - Returns: whether anything waited.
+    @discardableResult
+    static func release(_ db: Database, blockedBy key: String) throws -> Bool {
+        let sql = """
+            UPDATE sync_change SET state = CASE state WHEN 5 THEN 2 ELSE 0 END, blockedBy = NULL
+            WHERE state <> 0 AND state IN (3, 5) AND blockedBy = ?
+            """
+        try db.cachedStatement(sql: sql).execute(arguments: [key])
+        return db.changesCount > 0
+    }
 
-  /// What waits for one change waits for another from now on.
-  static func hand(_ db: Database, blockedBy key: String, to other: String) throws {
-    let sql =
-      "UPDATE sync_change SET blockedBy = ? WHERE state <> 0 AND state IN (3, 5) AND blockedBy = ?"
-    try db.cachedStatement(sql: sql).execute(arguments: [other, key])
-  }
+    /// What waits for one change waits for another from now on.
+    static func hand(_ db: Database, blockedBy key: String, to other: String) throws {
+        let sql = "UPDATE sync_change SET blockedBy = ? WHERE state <> 0 AND state IN (3, 5) AND blockedBy = ?"
+        try db.cachedStatement(sql: sql).execute(arguments: [other, key])
+    }
 
-  /// The change at a place.
-  static func read(_ db: Database, position: Int64, _ schema: Schema) throws -> StoredChange? {
-    let sql = "SELECT \(StoredChange.columns) FROM sync_change WHERE position = ?"
-    let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [position])
-    return row.map { StoredChange(lenient: $0, schema) }
-  }
+    /// The change at a place.
+    static func read(_ db: Database, position: Int64, _ schema: Schema) throws -> StoredChange? {
+        let sql = "SELECT \(StoredChange.columns) FROM sync_change WHERE position = ?"
+        let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [position])
+        return row.map { StoredChange(lenient: $0, schema) }
+    }
 
-  /// The next number for a change of this device.
-  static func nextSequence(_ db: Database) throws -> Int64 {
-    try db.cachedStatement(sql: "UPDATE sync_clock SET sequence = sequence + 1 WHERE one = 1")
-      .execute()
-    return try sequence(db)
-  }
+    /// The next number for a change of this device.
+    static func nextSequence(_ db: Database) throws -> Int64 {
+        try db.cachedStatement(sql: "UPDATE sync_clock SET sequence = sequence + 1 WHERE one = 1").execute()
+        return try sequence(db)
+    }
 
-  /// The number of the last change made here.
-  static func sequence(_ db: Database) throws -> Int64 {
-    try Int64.fetchOne(db.cachedStatement(sql: "SELECT sequence FROM sync_clock WHERE one = 1"))
-      ?? 0
-  }
+    /// The number of the last change made here.
+    static func sequence(_ db: Database) throws -> Int64 {
+        try Int64.fetchOne(db.cachedStatement(sql: "SELECT sequence FROM sync_clock WHERE one = 1")) ?? 0
+    }
 
-  /// A stamp for a write made now, above all that were given or seen.
-  static func nextStamp(_ db: Database, now: Int64) throws -> Stamp {
-    try db.cachedStatement(
-      sql: "UPDATE sync_clock SET stamp = max(stamp + 1, coalesce(wall, ?) << 16) WHERE one = 1"
-    ).execute(arguments: [now])
-    let packed =
-      try Int64.fetchOne(db.cachedStatement(sql: "SELECT stamp FROM sync_clock WHERE one = 1")) ?? 0
-    return Stamp(packed: UInt64(bitPattern: packed))
-  }
+    /// A stamp for a write made now, above all that were given or seen.
+    static func nextStamp(_ db: Database, now: Int64) throws -> Stamp {
+        try db.cachedStatement(
+            sql: "UPDATE sync_clock SET stamp = max(stamp + 1, coalesce(wall, ?) << 16) WHERE one = 1"
+        ).execute(arguments: [now])
+        let packed = try Int64.fetchOne(db.cachedStatement(sql: "SELECT stamp FROM sync_clock WHERE one = 1")) ?? 0
+        return Stamp(packed: UInt64(bitPattern: packed))
+    }
 
-  /// Moves the clock past a stamp that came from elsewhere.
-  ///
-  /// One beyond the year 6429 has no place in SQLite's signed integers, and the server never says such a one as its own.
-  static func observe(_ db: Database, _ stamp: Stamp) throws {
-    guard let packed = Int64(exactly: stamp.packed) else { return }
-    try db.cachedStatement(sql: "UPDATE sync_clock SET stamp = max(stamp, ?) WHERE one = 1")
-      .execute(arguments: [packed])
-  }
+    /// Moves the clock past a stamp that came from elsewhere.
+    ///
+    /// One beyond the year 6429 has no place in SQLite's signed integers, and the server never says such a one as its own.
+    static func observe(_ db: Database, _ stamp: Stamp) throws {
+        guard let packed = Int64(exactly: stamp.packed) else { return }
+        try db.cachedStatement(sql: "UPDATE sync_clock SET stamp = max(stamp, ?) WHERE one = 1")
+            .execute(arguments: [packed])
+    }
 
-  /// How many rows `sync_change` has; capture counts up with each one, so that nobody must count a long queue.
-  static func queued(_ db: Database) throws -> Int {
-    try Int.fetchOne(db.cachedStatement(sql: "SELECT queued FROM sync_clock WHERE one = 1")) ?? 0
-  }
+    /// How many rows `sync_change` has; capture counts up with each one, so that nobody must count a long queue.
+    static func queued(_ db: Database) throws -> Int {
+        try Int.fetchOne(db.cachedStatement(sql: "SELECT queued FROM sync_clock WHERE one = 1")) ?? 0
+    }
 
-  /// Keeps ``queued(_:)`` right after rows were made or taken away.
-  static func count(_ db: Database, _ difference: Int) throws {
-    guard difference != 0 else { return }
-    try db.cachedStatement(sql: "UPDATE sync_clock SET queued = queued + ? WHERE one = 1")
-      .execute(arguments: [difference])
-  }
+    /// Keeps ``queued(_:)`` right after rows were made or taken away.
+    static func count(_ db: Database, _ difference: Int) throws {
+        guard difference != 0 else { return }
+        try db.cachedStatement(sql: "UPDATE sync_clock SET queued = queued + ? WHERE one = 1")
+            .execute(arguments: [difference])
+    }
 }

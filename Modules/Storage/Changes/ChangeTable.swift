@@ -6,67 +6,65 @@ import SyncCore
 /// A value without state; every call works inside a transaction that the ``Store`` opened, and all of it stands or
 /// falls with that. Time, ids and merge rules come in.
 struct ChangeTable: Sendable {
-  /// Keeps the id under which a server with ids of its own holds a record.
-  typealias Mapping = @Sendable (Database, RecordKey, String) throws -> Void
-  /// Keeps a record that cannot stand in the app's table yet, with its reason.
-  typealias Holding = @Sendable (Database, ServerRecord, HoldReason) throws -> Void
+    /// Keeps the id under which a server with ids of its own holds a record.
+    typealias Mapping = @Sendable (Database, RecordKey, String) throws -> Void
+    /// Keeps a record that cannot stand in the app's table yet, with its reason.
+    typealias Holding = @Sendable (Database, ServerRecord, HoldReason) throws -> Void
 
-  /// Why a record of the server's cannot be applied now.
-  enum HoldReason: Hashable, Sendable {
-    /// Something under it has unsent changes.
-    case unsentUnder
-    /// A row that it refers to is not there.
-    case missingParent
-    /// A constraint of the app's table, or a value of another type than declared.
-    case broken(String)
-  }
-
-  let schema: Schema
-  let deltas: any DeltaCalculation
-  let map: Mapping
-  let hold: Holding
-
-  init(
-    schema: Schema, deltas: any DeltaCalculation, map: @escaping Mapping,
-    hold: @escaping Holding
-  ) {
-    self.schema = schema
-    self.deltas = deltas
-    self.map = map
-    self.hold = hold
-  }
-
-  /// Records the outcomes, keeps schedule and stamp, and claims what goes next (``ChangeLog/settle(_:claim:)``).
-  /// - Returns: the claim, and the records whose rows changed here.
-  func settle(
-    _ db: Database, _ settlement: Settlement, claim limits: ClaimLimits?, now: Int64
-  ) throws -> (claim: Claim, touched: [RecordKey]) {
-    if let stamp = settlement.stamp { try ChangeRows.observe(db, stamp) }
-    if let schedule = settlement.schedule { try ScheduleCodec.write(db, schedule) }
-    var settling = Settling(table: self, now: now)
-    try settling.record(db, settlement.outcomes)
-    try settling.finish(db)
-    var changes: [QueuedChange] = []
-    if let limits {
-      var claiming = Claiming(table: self, now: now, limits: limits)
-      changes = try claiming.claim(db, &settling)
-      try settling.finish(db)
+    /// Why a record of the server's cannot be applied now.
+    enum HoldReason: Hashable, Sendable {
+        /// Something under it has unsent changes.
+        case unsentUnder
+        /// A row that it refers to is not there.
+        case missingParent
+        /// A constraint of the app's table, or a value of another type than declared.
+        case broken(String)
     }
-    let claim = Claim(
-      changes: changes, settled: try QueueFigures.settled(db),
-      deviceID: try QueueFigures.deviceID(db),
-      summary: try summary(db))
-    return (claim, settling.touched)
-  }
 
-  /// The queue's counts and its durable schedule.
-  func summary(_ db: Database) throws -> QueueSummary {
-    try QueueFigures.summary(db)
-  }
+    let schema: Schema
+    let deltas: any DeltaCalculation
+    let map: Mapping
+    let hold: Holding
 
-  /// After a crash: what a sender that is no more had claimed is without a verdict.
-  static func recover(_ db: Database) throws {
-    try db.cachedStatement(sql: "UPDATE sync_change SET state = 2 WHERE state <> 0 AND state = 1")
-      .execute()
-  }
+    init(
+        schema: Schema, deltas: any DeltaCalculation, map: @escaping Mapping,
+        hold: @escaping Holding
+    ) {
+        self.schema = schema
+        self.deltas = deltas
+        self.map = map
+        self.hold = hold
+    }
+
+    /// Records the outcomes, keeps schedule and stamp, and claims what goes next (``ChangeLog/settle(_:claim:)``).
+    /// - Returns: the claim, and the records whose rows changed here.
+    func settle(
+        _ db: Database, _ settlement: Settlement, claim limits: ClaimLimits?, now: Int64
+    ) throws -> (claim: Claim, touched: [RecordKey]) {
+        if let stamp = settlement.stamp { try ChangeRows.observe(db, stamp) }
+        if let schedule = settlement.schedule { try ScheduleCodec.write(db, schedule) }
+        var settling = Settling(table: self, now: now)
+        try settling.record(db, settlement.outcomes)
+        try settling.finish(db)
+        var changes: [QueuedChange] = []
+        if let limits {
+            var claiming = Claiming(table: self, now: now, limits: limits)
+            changes = try claiming.claim(db, &settling)
+            try settling.finish(db)
+        }
+        let claim = Claim(
+            changes: changes, settled: try QueueFigures.settled(db), deviceID: try QueueFigures.deviceID(db),
+            summary: try summary(db))
+        return (claim, settling.touched)
+    }
+
+    /// The queue's counts and its durable schedule.
+    func summary(_ db: Database) throws -> QueueSummary {
+        try QueueFigures.summary(db)
+    }
+
+    /// After a crash: what a sender that is no more had claimed is without a verdict.
+    static func recover(_ db: Database) throws {
+        try db.cachedStatement(sql: "UPDATE sync_change SET state = 2 WHERE state <> 0 AND state = 1").execute()
+    }
 }

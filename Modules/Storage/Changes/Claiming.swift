@@ -10,281 +10,269 @@ import SyncCore
 ///
 /// A unit goes whole or not at all; a first change or unit that passes a limit goes alone.
 struct Claiming {
-  let table: ChangeTable
-  let now: Int64
-  let limits: ClaimLimits
-  private let needs: Needs
-  private var hasAside = false
-  private var groups: [Group] = []
-  private var count = 0
-  private var bytes = 0
-  private var isFull = false
-  /// Places of what was sent, and of never-sent members of units that go with it.
-  private var taken: Set<Int64> = []
-  /// Places of changes that came to nothing together.
-  private var dropped: [Int64] = []
+    let table: ChangeTable
+    let now: Int64
+    let limits: ClaimLimits
+    private let needs: Needs
+    private var hasAside = false
+    private var groups: [Group] = []
+    private var count = 0
+    private var bytes = 0
+    private var isFull = false
+    /// Places of what was sent, and of never-sent members of units that go with it.
+    private var taken: Set<Int64> = []
+    /// Places of changes that came to nothing together.
+    private var dropped: [Int64] = []
 
-  /// One change, or the members of a unit.
-  private struct Group {
-    var changes: [StoredChange]
-    var bytes: Int
-    /// Places of changes that were merged into this one.
-    var merged: [Int64] = []
-    var isRewritten = false
-  }
-
-  /// So many rows are looked at in one claim, so that a long run of merged edits does not hold the file for long.
-  private static let mostRows = 5_000
-  /// A change's members beside its fields, about.
-  private static let overhead = 200
-
-  init(table: ChangeTable, now: Int64, limits: ClaimLimits) {
-    self.table = table
-    self.now = now
-    self.limits = limits
-    needs = Needs(schema: table.schema)
-  }
-
-  mutating func claim(_ db: Database, _ settling: inout Settling) throws -> [QueuedChange] {
-    hasAside = try QueueFigures.hasAside(db)
-    try takeSent(db)
-    if !isFull { try takePending(db, &settling) }
-    return try mark(db, &settling)
-  }
-
-  // MARK: What was sent
-
-  private mutating func takeSent(_ db: Database) throws {
-    let sql = """
-      SELECT \(StoredChange.columns) FROM sync_change WHERE state <> 0 AND state IN (1, 2) ORDER BY position
-      """
-    let sent = try Row.fetchAll(db.cachedStatement(sql: sql)).map {
-      StoredChange(lenient: $0, table.schema)
+    /// One change, or the members of a unit.
+    private struct Group {
+        var changes: [StoredChange]
+        var bytes: Int
+        /// Places of changes that were merged into this one.
+        var merged: [Int64] = []
+        var isRewritten = false
     }
-    for change in sent where !taken.contains(change.position) {
-      let members = try change.unit == nil ? [change] : unit(of: change, db)
-      if try isBlocked(db, members) { continue }
-      guard add(Group(changes: members, bytes: try size(db, members))) else { return }
-      taken.formUnion(members.map(\.position))
+
+    /// So many rows are looked at in one claim, so that a long run of merged edits does not hold the file for long.
+    private static let mostRows = 5_000
+    /// A change's members beside its fields, about.
+    private static let overhead = 200
+
+    init(table: ChangeTable, now: Int64, limits: ClaimLimits) {
+        self.table = table
+        self.now = now
+        self.limits = limits
+        needs = Needs(schema: table.schema)
     }
-  }
 
-  /// All members of a change's unit that wait; they were written in one transaction, so they stand together.
-  private func unit(of change: StoredChange, _ db: Database) throws -> [StoredChange] {
-    try Dependants(schema: table.schema).members(db, of: change.unit ?? "", around: change.position)
-      .filter { $0.state != .failed }
-  }
-
-  /// Marks the members as waiting where one of them needs a create that was set aside.
-  private func isBlocked(_ db: Database, _ members: [StoredChange]) throws -> Bool {
-    guard hasAside else { return false }
-    for member in members {
-      guard let root = try member.blockedBy ?? needs.blocker(db, of: member)?.root else { continue }
-      for waiting in members {
-        try ChangeRows.setState(
-          db, position: waiting.position, waiting.wasSent ? .blockedAfterSending : .blocked,
-          blockedBy: root)
-      }
-      return true
+    mutating func claim(_ db: Database, _ settling: inout Settling) throws -> [QueuedChange] {
+        hasAside = try QueueFigures.hasAside(db)
+        try takeSent(db)
+        if !isFull { try takePending(db, &settling) }
+        return try mark(db, &settling)
     }
-    return false
-  }
 
-  // MARK: What was never sent
+    // MARK: What was sent
 
-  private mutating func takePending(_ db: Database, _ settling: inout Settling) throws {
-    let start = groups.count
-    var isOver = false
-    repeat {
-      groups.removeSubrange(start...)
-      dropped = []
-      (count, bytes, isFull) = (
-        groups.reduce(0) { $0 + $1.changes.count }, groups.reduce(0) { $0 + $1.bytes }, false
-      )
-      isOver = try scanPending(db, &settling, start: start)
-    } while !isOver
-  }
-
-  /// - Returns: `false` where a repair put something into the queue before what was looked at: then it is looked at anew.
-  private mutating func scanPending(_ db: Database, _ settling: inout Settling, start: Int) throws
-    -> Bool
-  {
-    let sql =
-      "SELECT \(StoredChange.columns) FROM sync_change WHERE position > 0 AND state = 0 ORDER BY position"
-    let rows = try Row.fetchCursor(db.cachedStatement(sql: sql))
-    var broken: [(StoredChange, SetAsideReason)] = []
-    var unit: Group?
-    var seen = 0
-    rows: while let row = try rows.next() {
-      if taken.contains(row[0]) { continue }
-      seen += 1
-      let change: StoredChange
-      do {
-        change = try readable(row)
-      } catch let error as Unreadable {
-        broken.append((error.change, error.reason))
-        continue
-      }
-      if let open = unit, open.changes[0].unit != change.unit {
-        unit = nil
-        if try !close(db, open) { break rows }
-      }
-      if change.unit != nil {
-        unit = Group(
-          changes: (unit?.changes ?? []) + [change], bytes: (unit?.bytes ?? 0) + size(row))
-        continue
-      }
-      if hasAside, let blocker = try needs.blocker(db, of: change) {
-        if try settling.mend(db, change, blocker) { return false }
-        try ChangeRows.setState(db, position: change.position, .blocked, blockedBy: blocker.root)
-        continue
-      }
-      if try limits.merges && groups.count > start && merge(db, change, size(row)) { continue }
-      guard seen < Self.mostRows || groups.isEmpty else { break }
-      guard add(Group(changes: [change], bytes: size(row))) else { break }
-    }
-    if let open = unit, !isFull { _ = try close(db, open) }
-    for (change, reason) in broken { try settling.setAsideUnreadable(db, change, reason) }
-    return true
-  }
-
-  private mutating func close(_ db: Database, _ unit: Group) throws -> Bool {
-    try isBlocked(db, unit.changes) || add(unit)
-  }
-
-  /// A change that cannot go out as it is stored.
-  private struct Unreadable: Error {
-    var change: StoredChange
-    var reason: SetAsideReason
-  }
-
-  private func readable(_ row: Row) throws -> StoredChange {
-    do {
-      let change = try StoredChange(row, table.schema)
-      if table.schema[change.record.entity] != nil { return change }
-      let reason = SetAsideReason(
-        code: Rejection.Code.unknownEntity.rawValue,
-        message: "This program does not know “\(change.record.entity)” any more.")
-      throw Unreadable(change: change, reason: reason)
-    } catch let error as JSONFailure {
-      let reason = SetAsideReason(
-        code: Rejection.Code.invalid.rawValue, message: "The change cannot be read: \(error).")
-      throw Unreadable(change: StoredChange(row, fields: [:]), reason: reason)
-    }
-  }
-
-  /// Merges the change into the last group, if the table of ``Coalescing`` says so.
-  private mutating func merge(_ db: Database, _ change: StoredChange, _ size: Int) throws -> Bool {
-    var last = groups[groups.count - 1]
-    guard last.changes.count == 1, last.changes[0].record == change.record else { return false }
-    let first = last.changes[0]
-    let result = try Coalescing(deltas: table.deltas).combine(first, change) {
-      try isKnown(db, first)
-    }
-    switch result {
-    case .both: return false
-    case .one(let one):
-      last.changes = [one]
-      last.merged.append(first.position)
-      last.isRewritten = true
-      last.bytes += size
-      bytes += size
-      groups[groups.count - 1] = last
-    case .nothing:
-      last.merged += [first.position, change.position]
-      last.changes = []
-      count -= 1
-      groups[groups.count - 1] = last
-      // What follows is a neighbour of what was before.
-      dropped += groups.removeLast().merged
-    }
-    return true
-  }
-
-  /// Whether the server may know the record of a create: it did once, or an earlier change of it waits.
-  private func isKnown(_ db: Database, _ create: StoredChange) throws -> Bool {
-    let held = "SELECT 1 FROM sync_record WHERE entity = ? AND id = ?"
-    let arguments: StatementArguments = [create.record.entity, create.record.id]
-    if try Row.fetchOne(db.cachedStatement(sql: held), arguments: arguments) != nil { return true }
-    // What was merged into the create stands there still, at the create's place or behind it.
-    let first = (groups.last?.merged ?? []).min() ?? create.position
-    let sql =
-      "SELECT 1 FROM sync_change WHERE entity = ? AND id = ? AND position < ? AND state <> 4 LIMIT 1"
-    return try Row.fetchOne(
-      db.cachedStatement(sql: sql), arguments: [create.record.entity, create.record.id, first])
-      != nil
-  }
-
-  // MARK: Limits and marks
-
-  private func size(_ row: Row) -> Int { (row[9] as String).utf8.count + Self.overhead }
-
-  private func size(_ db: Database, _ members: [StoredChange]) throws -> Int {
-    let sql = "SELECT length(fields) FROM sync_change WHERE position = ?"
-    let statement = try db.cachedStatement(sql: sql)
-    return try members.reduce(0) {
-      try $0 + Self.overhead + (Int.fetchOne(statement, arguments: [$1.position]) ?? 0)
-    }
-  }
-
-  private mutating func add(_ group: Group) -> Bool {
-    let fits =
-      count + group.changes.count <= limits.maxChanges && bytes + group.bytes <= limits.maxBytes
-    guard fits || groups.isEmpty else {
-      isFull = true
-      return false
-    }
-    groups.append(group)
-    count += group.changes.count
-    bytes += group.bytes
-    isFull = count >= limits.maxChanges || bytes >= limits.maxBytes
-    return true
-  }
-
-  private func mark(_ db: Database, _ settling: inout Settling) throws -> [QueuedChange] {
-    for position in dropped + groups.flatMap(\.merged) {
-      try ChangeRows.delete(db, position: position)
-      settling.counted -= 1
-    }
-    let epoch = try QueueFigures.epochSequence(db)
-    let plain = try db.cachedStatement(
-      sql: "UPDATE sync_change SET state = 1, baseVersion = ? WHERE position = ?")
-    var claimed: [QueuedChange] = []
-    claimed.reserveCapacity(count)
-    for group in groups {
-      for var change in group.changes {
-        if change.state == .uncertain {
-          try ChangeRows.setState(db, position: change.position, .uploading)
-        } else if change.state != .uploading {
-          if group.isRewritten || hasRawForm(change) { try ChangeRows.rewrite(db, change) }
-          change.baseVersion = try baseVersion(db, of: change, epoch)
-          try plain.execute(arguments: [change.baseVersion, change.position])
+    private mutating func takeSent(_ db: Database) throws {
+        let sql = """
+            SELECT \(StoredChange.columns) FROM sync_change WHERE state <> 0 AND state IN (1, 2) ORDER BY position
+            """
+        let sent = try Row.fetchAll(db.cachedStatement(sql: sql)).map { StoredChange(lenient: $0, table.schema) }
+        for change in sent where !taken.contains(change.position) {
+            let members = try change.unit == nil ? [change] : unit(of: change, db)
+            if try isBlocked(db, members) { continue }
+            guard add(Group(changes: members, bytes: try size(db, members))) else { return }
+            taken.formUnion(members.map(\.position))
         }
-        change.state = .uploading
-        claimed.append(change.queued)
-      }
     }
-    return claimed
-  }
 
-  /// Whether the stored values need the declared kinds to be read; what is sent once must read the same for ever.
-  private func hasRawForm(_ change: StoredChange) -> Bool {
-    guard let entity = table.schema[change.record.entity] else { return false }
-    return change.fields.keys.contains { name in
-      switch entity.field(name)?.kind {
-      case .boolean, .data, .date: true
-      case .text, .integer, .real, .json, nil: false
-      }
+    /// All members of a change's unit that wait; they were written in one transaction, so they stand together.
+    private func unit(of change: StoredChange, _ db: Database) throws -> [StoredChange] {
+        try Dependants(schema: table.schema).members(db, of: change.unit ?? "", around: change.position)
+            .filter { $0.state != .failed }
     }
-  }
 
-  /// PROTOCOL.md, `baseVersion`: the version last accepted here; none for a create, for what the server never
-  /// acknowledged, and for a change made in an earlier epoch.
-  private func baseVersion(_ db: Database, of change: StoredChange, _ epoch: Int64) throws -> Int64?
-  {
-    guard change.operation != .create, change.sequence > epoch else { return nil }
-    let sql = "SELECT version FROM sync_record WHERE entity = ? AND id = ? AND version > 0"
-    return try Int64.fetchOne(
-      db.cachedStatement(sql: sql), arguments: [change.record.entity, change.record.id])
-  }
+    /// Marks the members as waiting where one of them needs a create that was set aside.
+    private func isBlocked(_ db: Database, _ members: [StoredChange]) throws -> Bool {
+        guard hasAside else { return false }
+        for member in members {
+            guard let root = try member.blockedBy ?? needs.blocker(db, of: member)?.root else { continue }
+            for waiting in members {
+                try ChangeRows.setState(
+                    db, position: waiting.position, waiting.wasSent ? .blockedAfterSending : .blocked,
+                    blockedBy: root)
+            }
+            return true
+        }
+        return false
+    }
+
+    // MARK: What was never sent
+
+    private mutating func takePending(_ db: Database, _ settling: inout Settling) throws {
+        let start = groups.count
+        var isOver = false
+        repeat {
+            groups.removeSubrange(start...)
+            dropped = []
+            (count, bytes, isFull) = (
+                groups.reduce(0) { $0 + $1.changes.count }, groups.reduce(0) { $0 + $1.bytes }, false
+            )
+            isOver = try scanPending(db, &settling, start: start)
+        } while !isOver
+    }
+
+    /// - Returns: `false` where a repair put something into the queue before what was looked at: then it is looked at anew.
+    private mutating func scanPending(_ db: Database, _ settling: inout Settling, start: Int) throws -> Bool {
+        let sql = "SELECT \(StoredChange.columns) FROM sync_change WHERE position > 0 AND state = 0 ORDER BY position"
+        let rows = try Row.fetchCursor(db.cachedStatement(sql: sql))
+        var broken: [(StoredChange, SetAsideReason)] = []
+        var unit: Group?
+        var seen = 0
+        rows: while let row = try rows.next() {
+            if taken.contains(row[0]) { continue }
+            seen += 1
+            let change: StoredChange
+            do {
+                change = try readable(row)
+            } catch let error as Unreadable {
+                broken.append((error.change, error.reason))
+                continue
+            }
+            if let open = unit, open.changes[0].unit != change.unit {
+                unit = nil
+                if try !close(db, open) { break rows }
+            }
+            if change.unit != nil {
+                unit = Group(changes: (unit?.changes ?? []) + [change], bytes: (unit?.bytes ?? 0) + size(row))
+                continue
+            }
+            if hasAside, let blocker = try needs.blocker(db, of: change) {
+                if try settling.mend(db, change, blocker) { return false }
+                try ChangeRows.setState(db, position: change.position, .blocked, blockedBy: blocker.root)
+                continue
+            }
+            if try limits.merges && groups.count > start && merge(db, change, size(row)) { continue }
+            guard seen < Self.mostRows || groups.isEmpty else { break }
+            guard add(Group(changes: [change], bytes: size(row))) else { break }
+        }
+        if let open = unit, !isFull { _ = try close(db, open) }
+        for (change, reason) in broken { try settling.setAsideUnreadable(db, change, reason) }
+        return true
+    }
+
+    private mutating func close(_ db: Database, _ unit: Group) throws -> Bool {
+        try isBlocked(db, unit.changes) || add(unit)
+    }
+
+    /// A change that cannot go out as it is stored.
+    private struct Unreadable: Error {
+        var change: StoredChange
+        var reason: SetAsideReason
+    }
+
+    private func readable(_ row: Row) throws -> StoredChange {
+        do {
+            let change = try StoredChange(row, table.schema)
+            if table.schema[change.record.entity] != nil { return change }
+            let reason = SetAsideReason(
+                code: Rejection.Code.unknownEntity.rawValue,
+                message: "This program does not know “\(change.record.entity)” any more.")
+            throw Unreadable(change: change, reason: reason)
+        } catch let error as JSONFailure {
+            let reason = SetAsideReason(
+                code: Rejection.Code.invalid.rawValue, message: "The change cannot be read: \(error).")
+            throw Unreadable(change: StoredChange(row, fields: [:]), reason: reason)
+        }
+    }
+
+    /// Merges the change into the last group, if the table of ``Coalescing`` says so.
+    private mutating func merge(_ db: Database, _ change: StoredChange, _ size: Int) throws -> Bool {
+        var last = groups[groups.count - 1]
+        guard last.changes.count == 1, last.changes[0].record == change.record else { return false }
+        let first = last.changes[0]
+        let result = try Coalescing(deltas: table.deltas).combine(first, change) {
+            try isKnown(db, first)
+        }
+        switch result {
+        case .both: return false
+        case .one(let one):
+            last.changes = [one]
+            last.merged.append(first.position)
+            last.isRewritten = true
+            last.bytes += size
+            bytes += size
+            groups[groups.count - 1] = last
+        case .nothing:
+            last.merged += [first.position, change.position]
+            last.changes = []
+            count -= 1
+            groups[groups.count - 1] = last
+            // What follows is a neighbour of what was before.
+            dropped += groups.removeLast().merged
+        }
+        return true
+    }
+
+    /// Whether the server may know the record of a create: it did once, or an earlier change of it waits.
+    private func isKnown(_ db: Database, _ create: StoredChange) throws -> Bool {
+        let held = "SELECT 1 FROM sync_record WHERE entity = ? AND id = ?"
+        let arguments: StatementArguments = [create.record.entity, create.record.id]
+        if try Row.fetchOne(db.cachedStatement(sql: held), arguments: arguments) != nil { return true }
+        // What was merged into the create stands there still, at the create's place or behind it.
+        let first = (groups.last?.merged ?? []).min() ?? create.position
+        let sql = "SELECT 1 FROM sync_change WHERE entity = ? AND id = ? AND position < ? AND state <> 4 LIMIT 1"
+        return try Row.fetchOne(
+            db.cachedStatement(sql: sql), arguments: [create.record.entity, create.record.id, first]) != nil
+    }
+
+    // MARK: Limits and marks
+
+    private func size(_ row: Row) -> Int { (row[9] as String).utf8.count + Self.overhead }
+
+    private func size(_ db: Database, _ members: [StoredChange]) throws -> Int {
+        let sql = "SELECT length(fields) FROM sync_change WHERE position = ?"
+        let statement = try db.cachedStatement(sql: sql)
+        return try members.reduce(0) {
+            try $0 + Self.overhead + (Int.fetchOne(statement, arguments: [$1.position]) ?? 0)
+        }
+    }
+
+    private mutating func add(_ group: Group) -> Bool {
+        let fits = count + group.changes.count <= limits.maxChanges && bytes + group.bytes <= limits.maxBytes
+        guard fits || groups.isEmpty else {
+            isFull = true
+            return false
+        }
+        groups.append(group)
+        count += group.changes.count
+        bytes += group.bytes
+        isFull = count >= limits.maxChanges || bytes >= limits.maxBytes
+        return true
+    }
+
+    private func mark(_ db: Database, _ settling: inout Settling) throws -> [QueuedChange] {
+        for position in dropped + groups.flatMap(\.merged) {
+            try ChangeRows.delete(db, position: position)
+            settling.counted -= 1
+        }
+        let epoch = try QueueFigures.epochSequence(db)
+        let plain = try db.cachedStatement(sql: "UPDATE sync_change SET state = 1, baseVersion = ? WHERE position = ?")
+        var claimed: [QueuedChange] = []
+        claimed.reserveCapacity(count)
+        for group in groups {
+            for var change in group.changes {
+                if change.state == .uncertain {
+                    try ChangeRows.setState(db, position: change.position, .uploading)
+                } else if change.state != .uploading {
+                    if group.isRewritten || hasRawForm(change) { try ChangeRows.rewrite(db, change) }
+                    change.baseVersion = try baseVersion(db, of: change, epoch)
+                    try plain.execute(arguments: [change.baseVersion, change.position])
+                }
+                change.state = .uploading
+                claimed.append(change.queued)
+            }
+        }
+        return claimed
+    }
+
+    /// Whether the stored values need the declared kinds to be read; what is sent once must read the same for ever.
+    private func hasRawForm(_ change: StoredChange) -> Bool {
+        guard let entity = table.schema[change.record.entity] else { return false }
+        return change.fields.keys.contains { name in
+            switch entity.field(name)?.kind {
+            case .boolean, .data, .date: true
+            case .text, .integer, .real, .json, nil: false
+            }
+        }
+    }
+
+    /// PROTOCOL.md, `baseVersion`: the version last accepted here; none for a create, for what the server never
+    /// acknowledged, and for a change made in an earlier epoch.
+    private func baseVersion(_ db: Database, of change: StoredChange, _ epoch: Int64) throws -> Int64? {
+        guard change.operation != .create, change.sequence > epoch else { return nil }
+        let sql = "SELECT version FROM sync_record WHERE entity = ? AND id = ? AND version > 0"
+        return try Int64.fetchOne(db.cachedStatement(sql: sql), arguments: [change.record.entity, change.record.id])
+    }
 }

@@ -21,77 +21,71 @@ import SyncCore
 ///
 /// What stays is the later change, with its key and sequence; the earlier one's sequence counts as taken back unsent.
 struct Coalescing {
-  let deltas: any DeltaCalculation
+    let deltas: any DeltaCalculation
 
-  enum Result: Hashable {
-    /// One change in place of both.
-    case one(StoredChange)
-    /// Nothing is left to send.
-    case nothing
-    /// They stay two.
-    case both
-  }
-
-  /// - Parameter isKnown: whether the server may know the record; asked for a create and a delete only.
-  func combine(_ first: StoredChange, _ second: StoredChange, isKnown: () throws -> Bool) rethrows
-    -> Result
-  {
-    guard first.record == second.record, first.state == .pending, second.state == .pending,
-      first.unit == second.unit, first.intent == second.intent, first.device == second.device,
-      first.schema == second.schema, first.conflicts == 0, second.conflicts == 0
-    else { return .both }
-    switch (first.operation, second.operation) {
-    case (.create, .update): return merge(first, second, stamp: first.stamp)
-    case (.update, .update): return merge(first, second, stamp: second.stamp)
-    case (.update, .delete), (.delete, .delete): return .one(delete(first, second))
-    case (.create, .delete): return try isKnown() ? .one(second) : .nothing
-    case (.delete, .create), (.delete, .update), (.create, .create), (.update, .create):
-      return .both
+    enum Result: Hashable {
+        /// One change in place of both.
+        case one(StoredChange)
+        /// Nothing is left to send.
+        case nothing
+        /// They stay two.
+        case both
     }
-  }
 
-  private func merge(_ first: StoredChange, _ second: StoredChange, stamp: Stamp) -> Result {
-    for (name, delta) in second.fields {
-      guard let earlier = first.fields[name] else { continue }
-      for rule in [earlier.rule, delta.rule] where rule == .sum || rule == .union { return .both }
+    /// - Parameter isKnown: whether the server may know the record; asked for a create and a delete only.
+    func combine(_ first: StoredChange, _ second: StoredChange, isKnown: () throws -> Bool) rethrows -> Result {
+        guard first.record == second.record, first.state == .pending, second.state == .pending,
+            first.unit == second.unit, first.intent == second.intent, first.device == second.device,
+            first.schema == second.schema, first.conflicts == 0, second.conflicts == 0
+        else { return .both }
+        switch (first.operation, second.operation) {
+        case (.create, .update): return merge(first, second, stamp: first.stamp)
+        case (.update, .update): return merge(first, second, stamp: second.stamp)
+        case (.update, .delete), (.delete, .delete): return .one(delete(first, second))
+        case (.create, .delete): return try isKnown() ? .one(second) : .nothing
+        case (.delete, .create), (.delete, .update), (.create, .create), (.update, .create): return .both
+        }
     }
-    var one = second
-    one.operation = first.operation
-    one.stamp = stamp
-    one.madeAt = first.madeAt
-    one.fields = first.fields.mapValues { stamped($0, by: first, under: stamp) }
-    for (name, delta) in second.fields {
-      var last = delta
-      if let earlier = first.fields[name] { last = deltas.compose(earlier, delta) }
-      if first.operation == .create {
-        // A create has no value before, and its rule is the declared one.
-        last.old = nil
-        last.rule = first.fields[name]?.rule ?? delta.rule
-      }
-      last.stamp = delta.stamp
-      one.fields[name] = stamped(last, by: second, under: stamp)
-    }
-    return .one(one)
-  }
 
-  /// The delta with its own stamp where that is not the change's.
-  private func stamped(_ delta: FieldDelta, by change: StoredChange, under stamp: Stamp)
-    -> FieldDelta
-  {
-    var delta = delta
-    let own = delta.stamp ?? change.stamp
-    delta.stamp = own == stamp ? nil : own
-    return delta
-  }
-
-  /// The delete, with the values before both.
-  private func delete(_ first: StoredChange, _ second: StoredChange) -> StoredChange {
-    var one = second
-    one.madeAt = first.madeAt
-    for (name, delta) in first.fields where first.operation == .update || first.operation == .delete
-    {
-      one.fields[name] = FieldDelta(old: delta.old, new: .null)
+    private func merge(_ first: StoredChange, _ second: StoredChange, stamp: Stamp) -> Result {
+        for (name, delta) in second.fields {
+            guard let earlier = first.fields[name] else { continue }
+            for rule in [earlier.rule, delta.rule] where rule == .sum || rule == .union { return .both }
+        }
+        var one = second
+        one.operation = first.operation
+        one.stamp = stamp
+        one.madeAt = first.madeAt
+        one.fields = first.fields.mapValues { stamped($0, by: first, under: stamp) }
+        for (name, delta) in second.fields {
+            var last = delta
+            if let earlier = first.fields[name] { last = deltas.compose(earlier, delta) }
+            if first.operation == .create {
+                // A create has no value before, and its rule is the declared one.
+                last.old = nil
+                last.rule = first.fields[name]?.rule ?? delta.rule
+            }
+            last.stamp = delta.stamp
+            one.fields[name] = stamped(last, by: second, under: stamp)
+        }
+        return .one(one)
     }
-    return one
-  }
+
+    /// The delta with its own stamp where that is not the change's.
+    private func stamped(_ delta: FieldDelta, by change: StoredChange, under stamp: Stamp) -> FieldDelta {
+        var delta = delta
+        let own = delta.stamp ?? change.stamp
+        delta.stamp = own == stamp ? nil : own
+        return delta
+    }
+
+    /// The delete, with the values before both.
+    private func delete(_ first: StoredChange, _ second: StoredChange) -> StoredChange {
+        var one = second
+        one.madeAt = first.madeAt
+        for (name, delta) in first.fields where first.operation == .update || first.operation == .delete {
+            one.fields[name] = FieldDelta(old: delta.old, new: .null)
+        }
+        return one
+    }
 }

@@ -5,78 +5,70 @@ import SyncCore
 /// A trigger writes raw column values (``RowCodec/value(raw:of:)``); the engine writes the wire's form. Reading takes
 /// both, so a change that was written by the engine once reads the same whatever becomes of the declared kinds.
 enum DeltaCodec {
-  /// Deltas are two levels inside the stored object, and a json field alone may use all that the contract allows.
-  private static let depth = JSONReader.contractDepth + 8
+    /// Deltas are two levels inside the stored object, and a json field alone may use all that the contract allows.
+    private static let depth = JSONReader.contractDepth + 8
 
-  /// The deltas by field; a delete's have `old` only, and `null` for `new`.
-  /// - Throws: `JSONFailure` for what is no such JSON.
-  static func deltas(_ json: String, of entity: EntitySchema?) throws(JSONFailure) -> [String:
-    FieldDelta]
-  {
-    var deltas: [String: FieldDelta] = [:]
-    var reader = JSONReader(json, maximumDepth: depth)
-    try reader.beginObject()
-    while let name = try reader.nextKey() {
-      deltas[name] = try delta(&reader, of: entity?.field(name))
+    /// The deltas by field; a delete's have `old` only, and `null` for `new`.
+    /// - Throws: `JSONFailure` for what is no such JSON.
+    static func deltas(_ json: String, of entity: EntitySchema?) throws(JSONFailure) -> [String: FieldDelta] {
+        var deltas: [String: FieldDelta] = [:]
+        var reader = JSONReader(json, maximumDepth: depth)
+        try reader.beginObject()
+        while let name = try reader.nextKey() {
+            deltas[name] = try delta(&reader, of: entity?.field(name))
+        }
+        try reader.finish()
+        return deltas
     }
-    try reader.finish()
-    return deltas
-  }
 
-  private static func delta(_ reader: inout JSONReader, of field: FieldSchema?) throws(JSONFailure)
-    -> FieldDelta
-  {
-    var delta = FieldDelta(old: nil, new: .null)
-    try reader.beginObject()
-    while let member = try reader.nextKey() {
-      switch member {
-      case "old": delta.old = try value(&reader, of: field)
-      case "new": delta.new = try value(&reader, of: field)
-      case "rule": delta.rule = MergeRule(rawValue: try reader.readString()) ?? .lastWriter
-      case "stamp": delta.stamp = Stamp(try reader.readString())
-      default: try reader.skipValue()
-      }
+    private static func delta(_ reader: inout JSONReader, of field: FieldSchema?) throws(JSONFailure) -> FieldDelta {
+        var delta = FieldDelta(old: nil, new: .null)
+        try reader.beginObject()
+        while let member = try reader.nextKey() {
+            switch member {
+            case "old": delta.old = try value(&reader, of: field)
+            case "new": delta.new = try value(&reader, of: field)
+            case "rule": delta.rule = MergeRule(rawValue: try reader.readString()) ?? .lastWriter
+            case "stamp": delta.stamp = Stamp(try reader.readString())
+            default: try reader.skipValue()
+            }
+        }
+        return delta
     }
-    return delta
-  }
 
-  private static func value(_ reader: inout JSONReader, of field: FieldSchema?) throws(JSONFailure)
-    -> FieldValue
-  {
-    let raw = try reader.readValue()
-    guard let field else { return raw }
-    return RowCodec.value(raw: raw, of: field)
-  }
-
-  /// The stored JSON, in the wire's form of values and in the order of the names' bytes.
-  /// - Throws: `JSONFailure` for NaN and infinities.
-  static func json(_ deltas: [String: FieldDelta], operation: Operation) throws(JSONFailure)
-    -> String
-  {
-    var writer = JSONWriter(capacity: 64 * deltas.count)
-    writer.beginObject()
-    for (name, delta) in deltas.inByteOrder {
-      writer.key(name)
-      writer.beginObject()
-      if let old = delta.old {
-        writer.key("old")
-        try writer.value(old)
-      }
-      if operation != .delete {
-        writer.key("new")
-        try writer.value(delta.new)
-      }
-      if let stamp = delta.stamp {
-        writer.key("stamp")
-        writer.string(stamp.description)
-      }
-      if delta.rule != .lastWriter {
-        writer.key("rule")
-        writer.string(delta.rule.rawValue)
-      }
-      writer.endObject()
+    private static func value(_ reader: inout JSONReader, of field: FieldSchema?) throws(JSONFailure) -> FieldValue {
+        let raw = try reader.readValue()
+        guard let field else { return raw }
+        return RowCodec.value(raw: raw, of: field)
     }
-    writer.endObject()
-    return String(decoding: writer.bytes, as: UTF8.self)
-  }
+
+    /// The stored JSON, in the wire's form of values and in the order of the names' bytes.
+    /// - Throws: `JSONFailure` for NaN and infinities.
+    static func json(_ deltas: [String: FieldDelta], operation: Operation) throws(JSONFailure) -> String {
+        var writer = JSONWriter(capacity: 64 * deltas.count)
+        writer.beginObject()
+        for (name, delta) in deltas.inByteOrder {
+            writer.key(name)
+            writer.beginObject()
+            if let old = delta.old {
+                writer.key("old")
+                try writer.value(old)
+            }
+            if operation != .delete {
+                writer.key("new")
+                try writer.value(delta.new)
+            }
+            if let stamp = delta.stamp {
+                writer.key("stamp")
+                writer.string(stamp.description)
+            }
+            if delta.rule != .lastWriter {
+                writer.key("rule")
+                writer.string(delta.rule.rawValue)
+            }
+            writer.endObject()
+        }
+        writer.endObject()
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
 }

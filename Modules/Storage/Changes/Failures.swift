@@ -3,39 +3,37 @@ import SyncCore
 
 /// The rows of `sync_failure`: why a change stands aside.
 enum Failures {
-  /// Whether, and how, a change that was set aside may still have happened on the server.
-  enum Doubt: Int64 {
-    /// The server refused it, or it was never sent.
-    case none = 0
-    /// It never got a verdict, and the row still shows it.
-    case shown = 1
-    /// It never got a verdict, and the row is gone (the record left all scopes).
-    case gone = 2
-  }
-
-  static func insert(
-    _ db: Database, _ change: StoredChange, _ reason: SetAsideReason, doubt: Doubt, now: Int64
-  ) throws {
-    let sql = """
-      INSERT INTO sync_failure (key, position, reason, failedAt, uncertain) VALUES (?, ?, ?, ?, ?)
-      ON CONFLICT (key) DO UPDATE SET position = excluded.position, reason = excluded.reason,
-        failedAt = excluded.failedAt, uncertain = excluded.uncertain
-      """
-    try db.cachedStatement(sql: sql).execute(arguments: [
-      change.key, change.position, try ReasonCodec.json(reason), now, doubt.rawValue,
-    ])
-  }
-
-  static func delete(_ db: Database, key: String) throws {
-    try db.cachedStatement(sql: "DELETE FROM sync_failure WHERE key = ?").execute(arguments: [key])
-  }
-
-  /// The place of a failed change, and whether it ever got a verdict.
-  static func find(_ db: Database, key: String) throws -> (position: Int64, doubt: Doubt)? {
-    let sql = "SELECT position, uncertain FROM sync_failure WHERE key = ?"
-    guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [key]) else {
-      return nil
+    /// Whether, and how, a change that was set aside may still have happened on the server.
+    enum Doubt: Int64 {
+        /// The server refused it, or it was never sent.
+        case none = 0
+        /// It never got a verdict, and the row still shows it.
+        case shown = 1
+        /// It never got a verdict, and the row is gone (the record left all scopes).
+        case gone = 2
     }
-    return (row[0], Doubt(rawValue: row[1]) ?? .none)
-  }
+
+    static func insert(
+        _ db: Database, _ change: StoredChange, _ reason: SetAsideReason, doubt: Doubt, now: Int64
+    ) throws {
+        let sql = """
+            INSERT INTO sync_failure (key, position, reason, failedAt, uncertain) VALUES (?, ?, ?, ?, ?)
+            ON CONFLICT (key) DO UPDATE SET position = excluded.position, reason = excluded.reason,
+              failedAt = excluded.failedAt, uncertain = excluded.uncertain
+            """
+        try db.cachedStatement(sql: sql).execute(arguments: [
+            change.key, change.position, try ReasonCodec.json(reason), now, doubt.rawValue,
+        ])
+    }
+
+    static func delete(_ db: Database, key: String) throws {
+        try db.cachedStatement(sql: "DELETE FROM sync_failure WHERE key = ?").execute(arguments: [key])
+    }
+
+    /// The place of a failed change, and whether it ever got a verdict.
+    static func find(_ db: Database, key: String) throws -> (position: Int64, doubt: Doubt)? {
+        let sql = "SELECT position, uncertain FROM sync_failure WHERE key = ?"
+        guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [key]) else { return nil }
+        return (row[0], Doubt(rawValue: row[1]) ?? .none)
+    }
 }

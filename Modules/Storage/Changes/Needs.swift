@@ -5,144 +5,136 @@ import SyncCore
 ///
 /// Each such change waits for the *root*, the create that was set aside, however many are between.
 struct Needs {
-  let schema: Schema
+    let schema: Schema
 
-  init(schema: Schema) { self.schema = schema }
+    init(schema: Schema) { self.schema = schema }
 
-  /// The create for which this change must wait, if any.
-  func blocker(_ db: Database, of change: StoredChange) throws -> Aside? {
-    if change.operation != .create, let own = try asideCreate(db, of: change.record),
-      own.position < change.position
-    {
-      return own
-    }
-    for record in references(of: change) where record != change.record {
-      if let other = try asideCreate(db, of: record) { return other }
-    }
-    return nil
-  }
-
-  /// A create that is set aside, or itself waits for one.
-  struct Aside: Hashable {
-    var record: RecordKey
-    var position: Int64
-    var key: String
-    /// The key that waiting changes name.
-    var root: String
-    var isFailed: Bool
-  }
-
-  func asideCreate(_ db: Database, of record: RecordKey) throws -> Aside? {
-    let sql = """
-      SELECT position, key, state, blockedBy FROM sync_change
-      WHERE entity = ? AND id = ? AND operation = 0 AND state >= 3 ORDER BY position LIMIT 1
-      """
-    let statement = try db.cachedStatement(sql: sql)
-    guard let row = try Row.fetchOne(statement, arguments: [record.entity, record.id]) else {
-      return nil
-    }
-    return Aside(
-      record: record, position: row[0], key: row[1], root: row[3] ?? row[1],
-      isFailed: row[2] == StoredChange.State.failed.rawValue)
-  }
-
-  /// The records that a change's new values refer to.
-  func references(of change: StoredChange) -> [RecordKey] {
-    guard change.operation != .delete, let entity = schema[change.record.entity] else { return [] }
-    return entity.fields.compactMap { field in
-      guard let target = field.reference?.entity,
-        case .string(let id)? = change.fields[field.name]?.new
-      else {
+    /// The create for which this change must wait, if any.
+    func blocker(_ db: Database, of change: StoredChange) throws -> Aside? {
+        if change.operation != .create, let own = try asideCreate(db, of: change.record), own.position < change.position
+        {
+            return own
+        }
+        for record in references(of: change) where record != change.record {
+            if let other = try asideCreate(db, of: record) { return other }
+        }
         return nil
-      }
-      return RecordKey(target, id)
     }
-  }
 
-  /// After creates were set aside: everything behind `position` that needs one waits for it, visibly.
-  ///
-  /// One pass in the queue's order, so that what needs a blocked create is found in the same pass.
-  func mark(_ db: Database, after position: Int64) throws {
-    var roots: [RecordKey: String] = [:]
-    let asides = try Row.fetchCursor(
-      db.cachedStatement(
-        sql: """
-          SELECT entity, id, coalesce(blockedBy, key) FROM sync_change
-          WHERE state <> 0 AND state IN (3, 4, 5) AND operation = 0
-          """))
-    while let row = try asides.next() { roots[RecordKey(row[0], row[1])] = row[2] }
-    let waiting = try following(db, position, among: roots)
-    for item in waiting {
-      try ChangeRows.setState(
-        db, position: item.position, item.wasSent ? .blockedAfterSending : .blocked,
-        blockedBy: item.root)
+    /// A create that is set aside, or itself waits for one.
+    struct Aside: Hashable {
+        var record: RecordKey
+        var position: Int64
+        var key: String
+        /// The key that waiting changes name.
+        var root: String
+        var isFailed: Bool
     }
-  }
 
-  /// A change that needs one of several records.
-  struct Following: Hashable {
-    var position: Int64
-    var key: String
-    var record: RecordKey
-    var wasSent: Bool
-    var root: String
-  }
-
-  /// The changes behind `position`, blocked ones left out, that need one of the records, each with the root of that one.
-  func following(
-    _ db: Database, _ position: Int64, among roots: [RecordKey: String], withBlocked: Bool = false
-  ) throws -> [Following] {
-    var roots = roots
-    // What cannot refer to any of them needs no look at its fields.
-    var referring = self.referring(to: Set(roots.keys.map(\.entity)))
-    let sql = """
-      SELECT position, key, entity, id, operation, state, fields FROM sync_change
-      WHERE position > ? AND state IN (\(withBlocked ? "0, 1, 2, 3, 5" : "0, 2")) ORDER BY position
-      """
-    let rows = try Row.fetchCursor(db.cachedStatement(sql: sql), arguments: [position])
-    var found: [Following] = []
-    while let row = try rows.next() {
-      let record = RecordKey(row[2], row[3])
-      let operation = Operation(number: row[4])
-      var root = operation == .create ? nil : roots[record]
-      if root == nil, operation != .delete, referring.contains(record.entity) {
-        root = try referred(by: record, row[6], in: roots)
-      }
-      guard let root else { continue }
-      let state = StoredChange.State(rawValue: row[5])
-      found.append(
-        Following(
-          position: row[0], key: row[1], record: record,
-          wasSent: state == .uncertain || state == .uploading || state == .blockedAfterSending,
-          root: root))
-      if operation == .create {
-        roots[record] = root
-        referring.formUnion(self.referring(to: [record.entity]))
-      }
+    func asideCreate(_ db: Database, of record: RecordKey) throws -> Aside? {
+        let sql = """
+            SELECT position, key, state, blockedBy FROM sync_change
+            WHERE entity = ? AND id = ? AND operation = 0 AND state >= 3 ORDER BY position LIMIT 1
+            """
+        let statement = try db.cachedStatement(sql: sql)
+        guard let row = try Row.fetchOne(statement, arguments: [record.entity, record.id]) else { return nil }
+        return Aside(
+            record: record, position: row[0], key: row[1], root: row[3] ?? row[1],
+            isFailed: row[2] == StoredChange.State.failed.rawValue)
     }
-    return found
-  }
 
-  private func referring(to entities: Set<String>) -> Set<String> {
-    Set(
-      schema.entities.filter { entity in
-        entity.fields.contains { $0.reference.map { entities.contains($0.entity) } ?? false }
-      }.map(\.name))
-  }
-
-  private func referred(
-    by record: RecordKey, _ json: String, in roots: [RecordKey: String]
-  ) throws -> String? {
-    guard let entity = schema[record.entity] else { return nil }
-    let fields = try DeltaCodec.deltas(json, of: entity)
-    for field in entity.fields {
-      guard let target = field.reference?.entity, case .string(let id)? = fields[field.name]?.new
-      else {
-        continue
-      }
-      let other = RecordKey(target, id)
-      if other != record, let root = roots[other] { return root }
+    /// The records that a change's new values refer to.
+    func references(of change: StoredChange) -> [RecordKey] {
+        guard change.operation != .delete, let entity = schema[change.record.entity] else { return [] }
+        return entity.fields.compactMap { field in
+            guard let target = field.reference?.entity, case .string(let id)? = change.fields[field.name]?.new else {
+                return nil
+            }
+            return RecordKey(target, id)
+        }
     }
-    return nil
-  }
+
+    /// After creates were set aside: everything behind `position` that needs one waits for it, visibly.
+    ///
+    /// One pass in the queue's order, so that what needs a blocked create is found in the same pass.
+    func mark(_ db: Database, after position: Int64) throws {
+        var roots: [RecordKey: String] = [:]
+        let asides = try Row.fetchCursor(
+            db.cachedStatement(
+                sql: """
+                    SELECT entity, id, coalesce(blockedBy, key) FROM sync_change
+                    WHERE state <> 0 AND state IN (3, 4, 5) AND operation = 0
+                    """))
+        while let row = try asides.next() { roots[RecordKey(row[0], row[1])] = row[2] }
+        let waiting = try following(db, position, among: roots)
+        for item in waiting {
+            try ChangeRows.setState(
+                db, position: item.position, item.wasSent ? .blockedAfterSending : .blocked, blockedBy: item.root)
+        }
+    }
+
+    /// A change that needs one of several records.
+    struct Following: Hashable {
+        var position: Int64
+        var key: String
+        var record: RecordKey
+        var wasSent: Bool
+        var root: String
+    }
+
+    /// The changes behind `position`, blocked ones left out, that need one of the records, each with the root of that one.
+    func following(
+        _ db: Database, _ position: Int64, among roots: [RecordKey: String], withBlocked: Bool = false
+    ) throws -> [Following] {
+        var roots = roots
+        // What cannot refer to any of them needs no look at its fields.
+        var referring = self.referring(to: Set(roots.keys.map(\.entity)))
+        let sql = """
+            SELECT position, key, entity, id, operation, state, fields FROM sync_change
+            WHERE position > ? AND state IN (\(withBlocked ? "0, 1, 2, 3, 5" : "0, 2")) ORDER BY position
+            """
+        let rows = try Row.fetchCursor(db.cachedStatement(sql: sql), arguments: [position])
+        var found: [Following] = []
+        while let row = try rows.next() {
+            let record = RecordKey(row[2], row[3])
+            let operation = Operation(number: row[4])
+            var root = operation == .create ? nil : roots[record]
+            if root == nil, operation != .delete, referring.contains(record.entity) {
+                root = try referred(by: record, row[6], in: roots)
+            }
+            guard let root else { continue }
+            let state = StoredChange.State(rawValue: row[5])
+            found.append(
+                Following(
+                    position: row[0], key: row[1], record: record,
+                    wasSent: state == .uncertain || state == .uploading || state == .blockedAfterSending, root: root))
+            if operation == .create {
+                roots[record] = root
+                referring.formUnion(self.referring(to: [record.entity]))
+            }
+        }
+        return found
+    }
+
+    private func referring(to entities: Set<String>) -> Set<String> {
+        Set(
+            schema.entities.filter { entity in
+                entity.fields.contains { $0.reference.map { entities.contains($0.entity) } ?? false }
+            }.map(\.name))
+    }
+
+    private func referred(
+        by record: RecordKey, _ json: String, in roots: [RecordKey: String]
+    ) throws -> String? {
+        guard let entity = schema[record.entity] else { return nil }
+        let fields = try DeltaCodec.deltas(json, of: entity)
+        for field in entity.fields {
+            guard let target = field.reference?.entity, case .string(let id)? = fields[field.name]?.new else {
+                continue
+            }
+            let other = RecordKey(target, id)
+            if other != record, let root = roots[other] { return root }
+        }
+        return nil
+    }
 }

@@ -2,37 +2,37 @@ import SyncCore
 
 /// A record at one moment: live or not, with its declared fields (a dead one keeps what is known of them).
 struct RecordState: Hashable {
-  var isLive: Bool
-  var fields: [String: FieldValue]
+    var isLive: Bool
+    var fields: [String: FieldValue]
 
-  static let absent = RecordState(isLive: false, fields: [:])
+    static let absent = RecordState(isLive: false, fields: [:])
 }
 
 /// What the device shows of a record: its base with the unsent changes on top (I6).
 struct Replay {
-  let deltas: any DeltaCalculation
+    let deltas: any DeltaCalculation
 
-  /// The state after `changes`, in the queue's order, over `base`.
-  ///
-  /// A record that is dead on the server lives here as long as an unsent update or create says so: PROTOCOL.md,
-  /// *Records* ("not removed by a tombstone before they are decided").
-  func state(of changes: some Sequence<StoredChange>, onto base: RecordState) -> RecordState {
-    changes.reduce(into: base) { state, change in apply(change, to: &state) }
-  }
-
-  /// One more change on top.
-  func apply(_ change: StoredChange, to state: inout RecordState) {
-    switch change.operation {
-    case .delete:
-      state.isLive = false
-    case .create where !state.isLive:
-      // A create is a write of all fields: PROTOCOL.md, *Last writer wins*.
-      state = RecordState(isLive: true, fields: change.fields.mapValues(\.new))
-    case .create, .update:
-      state.isLive = true
-      for (name, delta) in change.fields {
-        state.fields[name] = deltas.rebase(delta, onto: state.fields[name] ?? .null)
-      }
+    /// The state after `changes`, in the queue's order, over `base`.
+    ///
+    /// A record that is dead on the server lives here as long as an unsent update or create says so: PROTOCOL.md,
+    /// *Records* ("not removed by a tombstone before they are decided").
+    func state(of changes: some Sequence<StoredChange>, onto base: RecordState) -> RecordState {
+        changes.reduce(into: base) { state, change in apply(change, to: &state) }
     }
-  }
+
+    /// One more change on top.
+    func apply(_ change: StoredChange, to state: inout RecordState) {
+        switch change.operation {
+        case .delete:
+            state.isLive = false
+        case .create where !state.isLive:
+            // A create is a write of all fields: PROTOCOL.md, *Last writer wins*.
+            state = RecordState(isLive: true, fields: change.fields.mapValues(\.new))
+        case .create, .update:
+            state.isLive = true
+            for (name, delta) in change.fields {
+                state.fields[name] = deltas.rebase(delta, onto: state.fields[name] ?? .null)
+            }
+        }
+    }
 }

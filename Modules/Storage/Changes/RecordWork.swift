@@ -7,204 +7,198 @@ import SyncCore
 /// 2. Changes leave, the server's word comes in, by the methods here; all in memory.
 /// 3. ``writeLog(_:)`` and ``writeRow(_:)`` put base and row back; the row is base with the remaining changes on top, exactly.
 struct RecordWork {
-  let record: RecordKey
-  let entity: EntitySchema
-  let replay: Replay
-  /// The server's word as it is kept; `nil` where it never said anything.
-  private(set) var stored: StoredRecord?
-  /// The last known server state, complete.
-  private(set) var base: RecordState
-  /// What the row shows on top of the base, in the queue's order.
-  private(set) var changes: [StoredChange]
-  private let before: StoredRecord?
-  /// The row as it was.
-  let row: [String: FieldValue]?
-  /// Positions of changes whose deltas were rewritten here.
-  private var rewritten: Set<Int64> = []
+    let record: RecordKey
+    let entity: EntitySchema
+    let replay: Replay
+    /// The server's word as it is kept; `nil` where it never said anything.
+    private(set) var stored: StoredRecord?
+    /// The last known server state, complete.
+    private(set) var base: RecordState
+    /// What the row shows on top of the base, in the queue's order.
+    private(set) var changes: [StoredChange]
+    private let before: StoredRecord?
+    /// The row as it was.
+    let row: [String: FieldValue]?
+    /// Positions of changes whose deltas were rewritten here.
+    private var rewritten: Set<Int64> = []
 
-  /// - Returns: `nil` for an entity that is not declared (any more): it has no row.
-  static func load(
-    _ db: Database, _ record: RecordKey, _ schema: Schema, _ deltas: any DeltaCalculation
-  ) throws -> RecordWork? {
-    guard let entity = schema[record.entity] else { return nil }
-    let stored = try StoredRecord.read(db, record)
-    let changes = try Base.remaining(db, of: record, schema)
-    let row = try RowWriter(entity).read(db, record.id)
-    return RecordWork(
-      record: record, entity: entity, replay: Replay(deltas: deltas), stored: stored,
-      base: Base.state(stored: stored, changes: changes, row: row, entity: entity),
-      changes: changes,
-      before: stored, row: row)
-  }
-
-  /// The version held; 0 where the server has acknowledged nothing.
-  var version: Int64 { stored?.version ?? 0 }
-
-  /// What the row is to show.
-  var shown: RecordState { replay.state(of: changes, onto: base) }
-
-  // MARK: The server's word
-
-  /// A record from a verdict or a page becomes the base, unless a newer one is held.
-  ///
-  /// A field that the server's record does not name keeps its value, here (an older server: FAILURES.md, DAT-21).
-  /// - Returns: whether it was taken.
-  mutating func take(_ server: ServerRecord) -> Bool {
-    guard server.version >= version else { return false }
-    var extra = stored?.extra ?? [:]
-    base.isLive = server.presence == .live
-    for (name, value) in server.fields {
-      if entity.field(name) == nil { extra[name] = value } else { base.fields[name] = value }
+    /// - Returns: `nil` for an entity that is not declared (any more): it has no row.
+    static func load(
+        _ db: Database, _ record: RecordKey, _ schema: Schema, _ deltas: any DeltaCalculation
+    ) throws -> RecordWork? {
+        guard let entity = schema[record.entity] else { return nil }
+        let stored = try StoredRecord.read(db, record)
+        let changes = try Base.remaining(db, of: record, schema)
+        let row = try RowWriter(entity).read(db, record.id)
+        return RecordWork(
+            record: record, entity: entity, replay: Replay(deltas: deltas), stored: stored,
+            base: Base.state(stored: stored, changes: changes, row: row, entity: entity), changes: changes,
+            before: stored, row: row)
     }
-    stored = StoredRecord(version: server.version, base: base, extra: extra)
-    return true
-  }
 
-  /// The server did this change as it was sent: the base moves with it, unless what is held came after.
-  /// - Parameter raises: whether the held version moves, too (PROTOCOL.md, *Records*).
-  mutating func accept(_ change: StoredChange, version: Int64?, raises: Bool) {
-    if let version, version <= self.version { return remove(change.key) }
-    replay.apply(change, to: &base)
-    remove(change.key)
-    if let version, raises {
-      stored = StoredRecord(version: version, base: stored?.base, extra: stored?.extra ?? [:])
-    } else if version == nil, change.operation == .delete {
-      // The server has nothing of that name (any more).
-      stored = nil
+    /// The version held; 0 where the server has acknowledged nothing.
+    var version: Int64 { stored?.version ?? 0 }
+
+    /// What the row is to show.
+    var shown: RecordState { replay.state(of: changes, onto: base) }
+
+    // MARK: The server's word
+
+    /// A record from a verdict or a page becomes the base, unless a newer one is held.
+    ///
+    /// A field that the server's record does not name keeps its value, here (an older server: FAILURES.md, DAT-21).
+    /// - Returns: whether it was taken.
+    mutating func take(_ server: ServerRecord) -> Bool {
+        guard server.version >= version else { return false }
+        var extra = stored?.extra ?? [:]
+        base.isLive = server.presence == .live
+        for (name, value) in server.fields {
+            if entity.field(name) == nil { extra[name] = value } else { base.fields[name] = value }
+        }
+        stored = StoredRecord(version: server.version, base: base, extra: extra)
+        return true
     }
-  }
 
-  /// The change was decided, and `server` is what came of it: it becomes the base, unless a newer one is held.
-  /// - Returns: whether it was taken.
-  mutating func merge(_ change: StoredChange, into server: ServerRecord) -> Bool {
-    // A field that the answer does not name is as it was sent.
-    if server.version >= version { replay.apply(change, to: &base) }
-    remove(change.key)
-    return take(server)
-  }
-
-  // MARK: Changes that leave
-
-  /// The change is not shown any more; what is left keeps its deltas.
-  mutating func remove(_ key: String) {
-    changes.removeAll { $0.key == key }
-  }
-
-  /// The change is taken out as if it had never been: what came after it and was never sent goes from what was there
-  /// before it.
-  mutating func takeOut(_ key: String) {
-    guard let index = changes.firstIndex(where: { $0.key == key }) else { return }
-    let change = changes.remove(at: index)
-    switch change.operation {
-    case .delete: reviveAfter(change, at: index)
-    case .create, .update:
-      for (name, delta) in change.fields {
-        rebase(name, onto: change.operation == .create ? .null : delta.old ?? .null, from: index)
-      }
+    /// The server did this change as it was sent: the base moves with it, unless what is held came after.
+    /// - Parameter raises: whether the held version moves, too (PROTOCOL.md, *Records*).
+    mutating func accept(_ change: StoredChange, version: Int64?, raises: Bool) {
+        if let version, version <= self.version { return remove(change.key) }
+        replay.apply(change, to: &base)
+        remove(change.key)
+        if let version, raises {
+            stored = StoredRecord(version: version, base: stored?.base, extra: stored?.extra ?? [:])
+        } else if version == nil, change.operation == .delete {
+            // The server has nothing of that name (any more).
+            stored = nil
+        }
     }
-  }
 
-  /// A change comes in at its place, with deltas from what stands before it there.
-  mutating func insert(_ change: StoredChange) {
-    let index = changes.firstIndex { $0.position > change.position } ?? changes.count
-    changes.insert(change, at: index)
-    guard change.operation != .delete else { return }
-    for (name, delta) in change.fields { rebase(name, onto: delta.new, from: index + 1) }
-  }
+    /// The change was decided, and `server` is what came of it: it becomes the base, unless a newer one is held.
+    /// - Returns: whether it was taken.
+    mutating func merge(_ change: StoredChange, into server: ServerRecord) -> Bool {
+        // A field that the answer does not name is as it was sent.
+        if server.version >= version { replay.apply(change, to: &base) }
+        remove(change.key)
+        return take(server)
+    }
 
-  /// The change's deltas, or operation, are others from now on; the record's later changes go from them.
-  mutating func replace(_ key: String, with change: StoredChange) {
-    guard let index = changes.firstIndex(where: { $0.key == key }) else { return }
-    changes[index] = change
-    guard change.operation != .delete else { return }
-    for (name, delta) in change.fields { rebase(name, onto: delta.new, from: index + 1) }
-  }
+    // MARK: Changes that leave
 
-  /// What the record is just before the place of a change.
-  func state(before position: Int64) -> RecordState {
-    replay.state(of: changes.prefix { $0.position < position }, onto: base)
-  }
+    /// The change is not shown any more; what is left keeps its deltas.
+    mutating func remove(_ key: String) {
+        changes.removeAll { $0.key == key }
+    }
 
-  /// `old` of the next never-sent change that names the field becomes `value`, and so on along the chain.
-  private mutating func rebase(_ name: String, onto value: FieldValue, from index: Int) {
-    var value = value
-    for later in changes.indices.dropFirst(index) {
-      if changes[later].operation == .create { return }
-      guard var delta = changes[later].fields[name] else { continue }
-      // What was sent stands for ever, and what follows was made over it.
-      guard !changes[later].wasSent,
-        changes[later].operation == .update || changes[later].operation == .delete
-      else { return }
-      guard !(delta.old ?? .null).isSame(as: value) else { return }
-      let isDelete = changes[later].operation == .delete
-      if !isDelete { delta.new = replay.deltas.rebase(delta, onto: value) }
-      delta.old = value
-      changes[later].fields[name] = delta
-      rewritten.insert(changes[later].position)
-      if isDelete { return }
-      value = delta.new
+    /// The change is taken out as if it had never been: what came after it and was never sent goes from what was there
+    /// before it.
+    mutating func takeOut(_ key: String) {
+        guard let index = changes.firstIndex(where: { $0.key == key }) else { return }
+        let change = changes.remove(at: index)
+        switch change.operation {
+        case .delete: reviveAfter(change, at: index)
+        case .create, .update:
+            for (name, delta) in change.fields {
+                rebase(name, onto: change.operation == .create ? .null : delta.old ?? .null, from: index)
+            }
+        }
     }
-  }
 
-  /// A delete was refused or taken back: a create after it, never sent, is an update of what differs.
-  private mutating func reviveAfter(_ delete: StoredChange, at index: Int) {
-    guard index < changes.count, changes[index].operation == .create, !changes[index].wasSent else {
-      return
+    /// A change comes in at its place, with deltas from what stands before it there.
+    mutating func insert(_ change: StoredChange) {
+        let index = changes.firstIndex { $0.position > change.position } ?? changes.count
+        changes.insert(change, at: index)
+        guard change.operation != .delete else { return }
+        for (name, delta) in change.fields { rebase(name, onto: delta.new, from: index + 1) }
     }
-    var update = changes[index]
-    update.operation = .update
-    for (name, delta) in update.fields {
-      let old = delete.fields[name]?.old ?? .null
-      update.fields[name] =
-        old.isSame(as: delta.new)
-        ? nil : FieldDelta(old: old, new: delta.new, rule: .lastWriter, stamp: delta.stamp)
-    }
-    changes[index] = update
-    rewritten.insert(update.position)
-  }
 
-  // MARK: Back into the file
+    /// The change's deltas, or operation, are others from now on; the record's later changes go from them.
+    mutating func replace(_ key: String, with change: StoredChange) {
+        guard let index = changes.firstIndex(where: { $0.key == key }) else { return }
+        changes[index] = change
+        guard change.operation != .delete else { return }
+        for (name, delta) in change.fields { rebase(name, onto: delta.new, from: index + 1) }
+    }
 
-  /// What the server said and the rewritten deltas.
-  func writeLog(_ db: Database) throws {
-    for change in changes where rewritten.contains(change.position) {
-      try ChangeRows.rewrite(db, change)
+    /// What the record is just before the place of a change.
+    func state(before position: Int64) -> RecordState {
+        replay.state(of: changes.prefix { $0.position < position }, onto: base)
     }
-    var next = stored
-    if changes.isEmpty {
-      // Without unsent changes the row says it all; a dead record has none, and is known by its version.
-      next?.base = base.isLive ? nil : RecordState.absent
-    } else {
-      // Where the server never said anything, the first change tells the base: a create, over nothing.
-      if next == nil, changes.first?.operation != .create { next = StoredRecord(version: 0) }
-      next?.base = base
-    }
-    guard next != before else { return }
-    if let next { try next.write(db, record) } else { try StoredRecord.delete(db, record) }
-  }
 
-  /// Brings the row to what it is to show.
-  /// - Returns: whether it changed.
-  /// - Throws: ``ValueMismatch``, or a constraint's `DatabaseError`: then the row is as it was.
-  func writeRow(_ db: Database) throws -> Bool {
-    let target = shown
-    let writer = RowWriter(entity)
-    guard target.isLive else {
-      guard row != nil else { return false }
-      return try RowWriter.applying(db) { try writer.delete(db, record.id) }
+    /// `old` of the next never-sent change that names the field becomes `value`, and so on along the chain.
+    private mutating func rebase(_ name: String, onto value: FieldValue, from index: Int) {
+        var value = value
+        for later in changes.indices.dropFirst(index) {
+            if changes[later].operation == .create { return }
+            guard var delta = changes[later].fields[name] else { continue }
+            // What was sent stands for ever, and what follows was made over it.
+            guard !changes[later].wasSent, changes[later].operation == .update || changes[later].operation == .delete
+            else { return }
+            guard !(delta.old ?? .null).isSame(as: value) else { return }
+            let isDelete = changes[later].operation == .delete
+            if !isDelete { delta.new = replay.deltas.rebase(delta, onto: value) }
+            delta.old = value
+            changes[later].fields[name] = delta
+            rewritten.insert(changes[later].position)
+            if isDelete { return }
+            value = delta.new
+        }
     }
-    let values = target.fields.filter { name, value in
-      guard let present = row?[name] else { return entity.field(name) != nil }
-      return !present.isSame(as: value)
+
+    /// A delete was refused or taken back: a create after it, never sent, is an update of what differs.
+    private mutating func reviveAfter(_ delete: StoredChange, at index: Int) {
+        guard index < changes.count, changes[index].operation == .create, !changes[index].wasSent else { return }
+        var update = changes[index]
+        update.operation = .update
+        for (name, delta) in update.fields {
+            let old = delete.fields[name]?.old ?? .null
+            update.fields[name] =
+                old.isSame(as: delta.new)
+                ? nil : FieldDelta(old: old, new: delta.new, rule: .lastWriter, stamp: delta.stamp)
+        }
+        changes[index] = update
+        rewritten.insert(update.position)
     }
-    guard row == nil || !values.isEmpty else { return false }
-    return try RowWriter.applying(db) {
-      if row == nil {
-        try writer.upsert(db, record.id, values)
-      } else {
-        try writer.update(db, record.id, values)
-      }
-      return true
+
+    // MARK: Back into the file
+
+    /// What the server said and the rewritten deltas.
+    func writeLog(_ db: Database) throws {
+        for change in changes where rewritten.contains(change.position) { try ChangeRows.rewrite(db, change) }
+        var next = stored
+        if changes.isEmpty {
+            // Without unsent changes the row says it all; a dead record has none, and is known by its version.
+            next?.base = base.isLive ? nil : RecordState.absent
+        } else {
+            // Where the server never said anything, the first change tells the base: a create, over nothing.
+            if next == nil, changes.first?.operation != .create { next = StoredRecord(version: 0) }
+            next?.base = base
+        }
+        guard next != before else { return }
+        if let next { try next.write(db, record) } else { try StoredRecord.delete(db, record) }
     }
-  }
+
+    /// Brings the row to what it is to show.
+    /// - Returns: whether it changed.
+    /// - Throws: ``ValueMismatch``, or a constraint's `DatabaseError`: then the row is as it was.
+    func writeRow(_ db: Database) throws -> Bool {
+        let target = shown
+        let writer = RowWriter(entity)
+        guard target.isLive else {
+            guard row != nil else { return false }
+            return try RowWriter.applying(db) { try writer.delete(db, record.id) }
+        }
+        let values = target.fields.filter { name, value in
+            guard let present = row?[name] else { return entity.field(name) != nil }
+            return !present.isSame(as: value)
+        }
+        guard row == nil || !values.isEmpty else { return false }
+        return try RowWriter.applying(db) {
+            if row == nil {
+                try writer.upsert(db, record.id, values)
+            } else {
+                try writer.update(db, record.id, values)
+            }
+            return true
+        }
+    }
 }

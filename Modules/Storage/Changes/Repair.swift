@@ -3,160 +3,145 @@ import SyncCore
 
 /// What an app does with changes by hand (``ChangeRepair``).
 extension ChangeTable {
-  /// Everything queued, in flight or blocked, in the queue's order.
-  func queued(_ db: Database) throws -> [QueuedChange] {
-    let sql =
-      "SELECT \(StoredChange.columns) FROM sync_change WHERE position > 0 AND state <> 4 ORDER BY position"
-    return try Row.fetchAll(db.cachedStatement(sql: sql)).map {
-      StoredChange(lenient: $0, schema).queued
+    /// Everything queued, in flight or blocked, in the queue's order.
+    func queued(_ db: Database) throws -> [QueuedChange] {
+        let sql = "SELECT \(StoredChange.columns) FROM sync_change WHERE position > 0 AND state <> 4 ORDER BY position"
+        return try Row.fetchAll(db.cachedStatement(sql: sql)).map { StoredChange(lenient: $0, schema).queued }
     }
-  }
 
-  /// Everything set aside, oldest first.
-  func failures(_ db: Database) throws -> [FailedChange] {
-    let sql = """
-      SELECT \(StoredChange.columns.split(separator: ", ").map { "c.\($0)" }.joined(separator: ", ")),
-        f.reason, f.failedAt, f.uncertain
-      FROM sync_change c JOIN sync_failure f ON f.key = c.key
-      WHERE c.state <> 0 AND c.state = 4 ORDER BY f.failedAt, c.position
-      """
-    return try Row.fetchAll(db.cachedStatement(sql: sql)).map { row in
-      FailedChange(
-        queued: StoredChange(lenient: row, schema).queued, reason: try ReasonCodec.reason(row[18]),
-        failedAtMilliseconds: row[19], isUncertain: (row[20] as Int64) != 0)
+    /// Everything set aside, oldest first.
+    func failures(_ db: Database) throws -> [FailedChange] {
+        let sql = """
+            SELECT \(StoredChange.columns.split(separator: ", ").map { "c.\($0)" }.joined(separator: ", ")),
+              f.reason, f.failedAt, f.uncertain
+            FROM sync_change c JOIN sync_failure f ON f.key = c.key
+            WHERE c.state <> 0 AND c.state = 4 ORDER BY f.failedAt, c.position
+            """
+        return try Row.fetchAll(db.cachedStatement(sql: sql)).map { row in
+            FailedChange(
+                queued: StoredChange(lenient: row, schema).queued, reason: try ReasonCodec.reason(row[18]),
+                failedAtMilliseconds: row[19], isUncertain: (row[20] as Int64) != 0)
+        }
     }
-  }
 
-  /// The changes that would go with this one; itself not among them.
-  func dependants(_ db: Database, of key: String) throws -> [String] {
-    guard let change = try find(db, key) else { return [] }
-    return try Dependants(schema: schema).closure(db, of: change).map(\.key).filter { $0 != key }
-  }
-
-  /// Puts a successor of a failed change in its place, or the change itself where it never got a verdict.
-  /// - Returns: the key of what is in the queue now, and the records whose rows changed.
-  /// - Throws: ``StoreFailure`` (`notFound`) where no such change is set aside.
-  func retry(_ db: Database, _ key: String, now: Int64) throws -> (
-    key: String, touched: [RecordKey]
-  ) {
-    let change = try failed(db, key)
-    var settling = Settling(table: self, now: now)
-    var result = key
-    // The server does all of a unit or none of it: its members go again together.
-    let members =
-      try change.unit.map {
-        try Dependants(schema: schema).members(db, of: $0, around: change.position)
-      } ?? [
-        change
-      ]
-    for member in members where member.state == .failed {
-      let next = try settling.retry(db, member)
-      if member.key == key { result = next }
+    /// The changes that would go with this one; itself not among them.
+    func dependants(_ db: Database, of key: String) throws -> [String] {
+        guard let change = try find(db, key) else { return [] }
+        return try Dependants(schema: schema).closure(db, of: change).map(\.key).filter { $0 != key }
     }
-    try settling.finish(db)
-    return (result, settling.touched)
-  }
 
-  /// Gives a failed change up, with what needs it; rows go back to base plus what remains.
-  /// - Returns: the keys of all that was discarded, and the records whose rows changed.
-  /// - Throws: ``StoreFailure``: `notFound` where no such change is set aside, `refused` while something that needs it
-  ///   is on its way.
-  func discard(_ db: Database, _ key: String, now: Int64) throws -> (
-    keys: [String], touched: [RecordKey]
-  ) {
-    let closure = try Dependants(schema: schema).closure(db, of: try failed(db, key))
-    if let going = closure.first(where: { $0.state == .uploading }) {
-      throw StoreFailure(
-        kind: .refused,
-        message:
-          "The change \(going.key), which would go with \(key), is being sent now; try again after it."
-      )
+    /// Puts a successor of a failed change in its place, or the change itself where it never got a verdict.
+    /// - Returns: the key of what is in the queue now, and the records whose rows changed.
+    /// - Throws: ``StoreFailure`` (`notFound`) where no such change is set aside.
+    func retry(_ db: Database, _ key: String, now: Int64) throws -> (key: String, touched: [RecordKey]) {
+        let change = try failed(db, key)
+        var settling = Settling(table: self, now: now)
+        var result = key
+        // The server does all of a unit or none of it: its members go again together.
+        let members =
+            try change.unit.map { try Dependants(schema: schema).members(db, of: $0, around: change.position) } ?? [
+                change
+            ]
+        for member in members where member.state == .failed {
+            let next = try settling.retry(db, member)
+            if member.key == key { result = next }
+        }
+        try settling.finish(db)
+        return (result, settling.touched)
     }
-    var settling = Settling(table: self, now: now)
-    for change in closure {
-      // Its values are lost to the user from here on: they stay in the event.
-      let detail = try DeltaCodec.json(change.fields, operation: change.operation)
-      try ChangeNotes.event(db, "discarded", of: change, detail: detail, now: now)
+
+    /// Gives a failed change up, with what needs it; rows go back to base plus what remains.
+    /// - Returns: the keys of all that was discarded, and the records whose rows changed.
+    /// - Throws: ``StoreFailure``: `notFound` where no such change is set aside, `refused` while something that needs it
+    ///   is on its way.
+    func discard(_ db: Database, _ key: String, now: Int64) throws -> (keys: [String], touched: [RecordKey]) {
+        let closure = try Dependants(schema: schema).closure(db, of: try failed(db, key))
+        if let going = closure.first(where: { $0.state == .uploading }) {
+            throw StoreFailure(
+                kind: .refused,
+                message: "The change \(going.key), which would go with \(key), is being sent now; try again after it.")
+        }
+        var settling = Settling(table: self, now: now)
+        for change in closure {
+            // Its values are lost to the user from here on: they stay in the event.
+            let detail = try DeltaCodec.json(change.fields, operation: change.operation)
+            try ChangeNotes.event(db, "discarded", of: change, detail: detail, now: now)
+        }
+        try settling.takeBack(db, closure)
+        try settling.finish(db)
+        return (closure.map(\.key), settling.touched)
     }
-    try settling.takeBack(db, closure)
-    try settling.finish(db)
-    return (closure.map(\.key), settling.touched)
-  }
 
-  /// The row of a change, by its key.
-  ///
-  /// Keys have no index, which would cost every write; what is aside or on its way is found by its state first.
-  func find(_ db: Database, _ key: String) throws -> StoredChange? {
-    let aside =
-      "SELECT \(StoredChange.columns) FROM sync_change WHERE state <> 0 AND state IN (1, 2, 3, 4, 5) AND key = ?"
-    let pending = "SELECT \(StoredChange.columns) FROM sync_change WHERE position > 0 AND key = ?"
-    for sql in [aside, pending] {
-      if let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [key]) {
-        return StoredChange(lenient: row, schema)
-      }
+    /// The row of a change, by its key.
+    ///
+    /// Keys have no index, which would cost every write; what is aside or on its way is found by its state first.
+    func find(_ db: Database, _ key: String) throws -> StoredChange? {
+        let aside =
+            "SELECT \(StoredChange.columns) FROM sync_change WHERE state <> 0 AND state IN (1, 2, 3, 4, 5) AND key = ?"
+        let pending = "SELECT \(StoredChange.columns) FROM sync_change WHERE position > 0 AND key = ?"
+        for sql in [aside, pending] {
+            if let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [key]) {
+                return StoredChange(lenient: row, schema)
+            }
+        }
+        return nil
     }
-    return nil
-  }
 
-  private func failed(_ db: Database, _ key: String) throws -> StoredChange {
-    guard let place = try Failures.find(db, key: key),
-      let change = try ChangeRows.read(db, position: place.position, schema), change.key == key,
-      change.state == .failed
-    else { throw StoreFailure(kind: .notFound, message: "No change \(key) is set aside.") }
-    return change
-  }
+    private func failed(_ db: Database, _ key: String) throws -> StoredChange {
+        guard let place = try Failures.find(db, key: key),
+            let change = try ChangeRows.read(db, position: place.position, schema), change.key == key,
+            change.state == .failed
+        else { throw StoreFailure(kind: .notFound, message: "No change \(key) is set aside.") }
+        return change
+    }
 
-  /// Sets aside what waits of a record that left all scopes (PROTOCOL.md, `gone`); its row is the caller's to remove.
-  func setAside(_ db: Database, allOf record: RecordKey, _ reason: SetAsideReason, now: Int64)
-    throws
-  {
-    var settling = Settling(table: self, now: now)
-    try settling.setAllAside(db, of: record, reason)
-    try settling.finish(db)
-  }
+    /// Sets aside what waits of a record that left all scopes (PROTOCOL.md, `gone`); its row is the caller's to remove.
+    func setAside(_ db: Database, allOf record: RecordKey, _ reason: SetAsideReason, now: Int64) throws {
+        var settling = Settling(table: self, now: now)
+        try settling.setAllAside(db, of: record, reason)
+        try settling.finish(db)
+    }
 }
 
 extension Settling {
-  /// A failed change goes again.
-  /// - Returns: its key from now on.
-  mutating func retry(_ db: Database, _ change: StoredChange) throws -> String {
-    let doubt = try Failures.find(db, key: change.key)?.doubt ?? .none
-    try Failures.delete(db, key: change.key)
-    guard doubt == .none else {
-      // It may have happened: only its own key tells.
-      let sql = "UPDATE sync_change SET state = 2, attempts = 0 WHERE position = ?"
-      try db.cachedStatement(sql: sql).execute(arguments: [change.position])
-      try ChangeRows.release(db, blockedBy: change.key)
-      return change.key
+    /// A failed change goes again.
+    /// - Returns: its key from now on.
+    mutating func retry(_ db: Database, _ change: StoredChange) throws -> String {
+        let doubt = try Failures.find(db, key: change.key)?.doubt ?? .none
+        try Failures.delete(db, key: change.key)
+        guard doubt == .none else {
+            // It may have happened: only its own key tells.
+            let sql = "UPDATE sync_change SET state = 2, attempts = 0 WHERE position = ?"
+            try db.cachedStatement(sql: sql).execute(arguments: [change.position])
+            try ChangeRows.release(db, blockedBy: change.key)
+            return change.key
+        }
+        var next = try successor(db, of: change)
+        next.conflicts = 0
+        if var work = try takeWork(db, change.record) {
+            if change.operation == .create {
+                work.replace(change.key, with: next)
+            } else {
+                next.fields = rebased(next, onto: work.state(before: next.position))
+                work.insert(next)
+            }
+            works[change.record] = work
+        }
+        try ChangeRows.replace(db, next)
+        try ChangeRows.release(db, blockedBy: change.key)
+        try ChangeNotes.event(db, "retried", of: next, detail: change.key, now: now)
+        return next.key
     }
-    var next = try successor(db, of: change)
-    next.conflicts = 0
-    if var work = try takeWork(db, change.record) {
-      if change.operation == .create {
-        work.replace(change.key, with: next)
-      } else {
-        next.fields = rebased(next, onto: work.state(before: next.position))
-        work.insert(next)
-      }
-      works[change.record] = work
-    }
-    try ChangeRows.replace(db, next)
-    try ChangeRows.release(db, blockedBy: change.key)
-    try ChangeNotes.event(db, "retried", of: next, detail: change.key, now: now)
-    return next.key
-  }
 
-  /// What a change says over another state before it.
-  private func rebased(_ change: StoredChange, onto state: RecordState) -> [String: FieldDelta] {
-    if change.operation == .delete {
-      return state.fields.mapValues { FieldDelta(old: $0, new: .null) }
+    /// What a change says over another state before it.
+    private func rebased(_ change: StoredChange, onto state: RecordState) -> [String: FieldDelta] {
+        if change.operation == .delete { return state.fields.mapValues { FieldDelta(old: $0, new: .null) } }
+        var fields = change.fields
+        for (name, delta) in change.fields {
+            let present = state.fields[name] ?? .null
+            fields[name]?.old = present
+            fields[name]?.new = table.deltas.rebase(delta, onto: present)
+        }
+        return fields
     }
-    var fields = change.fields
-    for (name, delta) in change.fields {
-      let present = state.fields[name] ?? .null
-      fields[name]?.old = present
-      fields[name]?.new = table.deltas.rebase(delta, onto: present)
-    }
-    return fields
-  }
 }

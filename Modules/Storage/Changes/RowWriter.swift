@@ -5,107 +5,96 @@ import SyncCore
 ///
 /// All names come from the declared schema, which was checked; nothing that came over the wire reaches SQL as text.
 struct RowWriter {
-  let entity: EntitySchema
+    let entity: EntitySchema
 
-  init(_ entity: EntitySchema) { self.entity = entity }
+    init(_ entity: EntitySchema) { self.entity = entity }
 
-  /// Runs `body` with the mark that keeps capture silent, and with foreign keys checked at the commit only.
-  ///
-  /// The mark lives in the same transaction, so a crash or a rollback takes it back; calls may be nested.
-  static func applying<T>(_ db: Database, _ body: () throws -> T) throws -> T {
-    let before =
-      try Int64.fetchOne(db.cachedStatement(sql: "SELECT applying FROM sync_clock WHERE one = 1"))
-      ?? 0
-    guard before == 0 else { return try body() }
-    // SQLite takes this back by itself at the transaction's end.
-    try db.execute(sql: "PRAGMA defer_foreign_keys = ON")
-    try db.cachedStatement(sql: "UPDATE sync_clock SET applying = 1 WHERE one = 1").execute()
-    do {
-      let result = try body()
-      try db.cachedStatement(sql: "UPDATE sync_clock SET applying = 0 WHERE one = 1").execute()
-      return result
-    } catch {
-      // The caller rolls back, which clears the mark; one that caught this and went on must not write unnoticed.
-      try db.cachedStatement(sql: "UPDATE sync_clock SET applying = 0 WHERE one = 1").execute()
-      throw error
+    /// Runs `body` with the mark that keeps capture silent, and with foreign keys checked at the commit only.
+    ///
+    /// The mark lives in the same transaction, so a crash or a rollback takes it back; calls may be nested.
+    static func applying<T>(_ db: Database, _ body: () throws -> T) throws -> T {
+        let before = try Int64.fetchOne(db.cachedStatement(sql: "SELECT applying FROM sync_clock WHERE one = 1")) ?? 0
+        guard before == 0 else { return try body() }
+        // SQLite takes this back by itself at the transaction's end.
+        try db.execute(sql: "PRAGMA defer_foreign_keys = ON")
+        try db.cachedStatement(sql: "UPDATE sync_clock SET applying = 1 WHERE one = 1").execute()
+        do {
+            let result = try body()
+            try db.cachedStatement(sql: "UPDATE sync_clock SET applying = 0 WHERE one = 1").execute()
+            return result
+        } catch {
+            // The caller rolls back, which clears the mark; one that caught this and went on must not write unnoticed.
+            try db.cachedStatement(sql: "UPDATE sync_clock SET applying = 0 WHERE one = 1").execute()
+            throw error
+        }
     }
-  }
 
-  /// The row's declared fields, or `nil` where there is none.
-  func read(_ db: Database, _ id: String) throws -> [String: FieldValue]? {
-    let columns = entity.fields.map { Self.quoted($0.column) }.joined(separator: ", ")
-    let list = columns.isEmpty ? "1" : columns
-    let sql =
-      "SELECT \(list) FROM \(Self.quoted(entity.table)) WHERE \(Self.quoted(entity.keyColumn)) = ?"
-    guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [id]) else {
-      return nil
+    /// The row's declared fields, or `nil` where there is none.
+    func read(_ db: Database, _ id: String) throws -> [String: FieldValue]? {
+        let columns = entity.fields.map { Self.quoted($0.column) }.joined(separator: ", ")
+        let list = columns.isEmpty ? "1" : columns
+        let sql = "SELECT \(list) FROM \(Self.quoted(entity.table)) WHERE \(Self.quoted(entity.keyColumn)) = ?"
+        guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [id]) else { return nil }
+        var fields: [String: FieldValue] = [:]
+        for (index, field) in entity.fields.enumerated() {
+            fields[field.name] = try RowCodec.value(row[index] as DatabaseValue, of: field, in: entity.name)
+        }
+        return fields
     }
-    var fields: [String: FieldValue] = [:]
-    for (index, field) in entity.fields.enumerated() {
-      fields[field.name] = try RowCodec.value(
-        row[index] as DatabaseValue, of: field, in: entity.name)
+
+    /// Whether there is a row.
+    func exists(_ db: Database, _ id: String) throws -> Bool {
+        let sql = "SELECT 1 FROM \(Self.quoted(entity.table)) WHERE \(Self.quoted(entity.keyColumn)) = ?"
+        return try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [id]) != nil
     }
-    return fields
-  }
 
-  /// Whether there is a row.
-  func exists(_ db: Database, _ id: String) throws -> Bool {
-    let sql =
-      "SELECT 1 FROM \(Self.quoted(entity.table)) WHERE \(Self.quoted(entity.keyColumn)) = ?"
-    return try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [id]) != nil
-  }
+    /// Puts the values into the row, which is made where there is none; columns that are not named stay as they are.
+    /// - Throws: ``ValueMismatch``, or GRDB's `DatabaseError` for a constraint of the app's table.
+    func upsert(_ db: Database, _ id: String, _ values: [String: FieldValue]) throws {
+        let named = entity.fields.filter { values[$0.name] != nil }
+        let key = Self.quoted(entity.keyColumn)
+        let columns = ([key] + named.map { Self.quoted($0.column) }).joined(separator: ", ")
+        let marks = Array(repeating: "?", count: named.count + 1).joined(separator: ", ")
+        let sets = named.map { "\(Self.quoted($0.column)) = excluded.\(Self.quoted($0.column))" }.joined(
+            separator: ", ")
+        let action = named.isEmpty ? "NOTHING" : "UPDATE SET \(sets)"
+        try execute(
+            db,
+            "INSERT INTO \(Self.quoted(entity.table)) (\(columns)) VALUES (\(marks)) ON CONFLICT (\(key)) DO \(action)",
+            [id.databaseValue] + arguments(values, named))
+    }
 
-  /// Puts the values into the row, which is made where there is none; columns that are not named stay as they are.
-  /// - Throws: ``ValueMismatch``, or GRDB's `DatabaseError` for a constraint of the app's table.
-  func upsert(_ db: Database, _ id: String, _ values: [String: FieldValue]) throws {
-    let named = entity.fields.filter { values[$0.name] != nil }
-    let key = Self.quoted(entity.keyColumn)
-    let columns = ([key] + named.map { Self.quoted($0.column) }).joined(separator: ", ")
-    let marks = Array(repeating: "?", count: named.count + 1).joined(separator: ", ")
-    let sets = named.map { "\(Self.quoted($0.column)) = excluded.\(Self.quoted($0.column))" }
-      .joined(
-        separator: ", ")
-    let action = named.isEmpty ? "NOTHING" : "UPDATE SET \(sets)"
-    try execute(
-      db,
-      "INSERT INTO \(Self.quoted(entity.table)) (\(columns)) VALUES (\(marks)) ON CONFLICT (\(key)) DO \(action)",
-      [id.databaseValue] + arguments(values, named))
-  }
+    /// Puts the values into the row where there is one; columns that are not named stay as they are.
+    /// - Returns: whether there was a row.
+    @discardableResult
+    func update(_ db: Database, _ id: String, _ values: [String: FieldValue]) throws -> Bool {
+        let named = entity.fields.filter { values[$0.name] != nil }
+        guard !named.isEmpty else { return try exists(db, id) }
+        let sets = named.map { "\(Self.quoted($0.column)) = ?" }.joined(separator: ", ")
+        try execute(
+            db, "UPDATE \(Self.quoted(entity.table)) SET \(sets) WHERE \(Self.quoted(entity.keyColumn)) = ?",
+            try arguments(values, named) + [id.databaseValue])
+        return db.changesCount > 0
+    }
 
-  /// Puts the values into the row where there is one; columns that are not named stay as they are.
-  /// - Returns: whether there was a row.
-  @discardableResult
-  func update(_ db: Database, _ id: String, _ values: [String: FieldValue]) throws -> Bool {
-    let named = entity.fields.filter { values[$0.name] != nil }
-    guard !named.isEmpty else { return try exists(db, id) }
-    let sets = named.map { "\(Self.quoted($0.column)) = ?" }.joined(separator: ", ")
-    try execute(
-      db,
-      "UPDATE \(Self.quoted(entity.table)) SET \(sets) WHERE \(Self.quoted(entity.keyColumn)) = ?",
-      try arguments(values, named) + [id.databaseValue])
-    return db.changesCount > 0
-  }
+    /// Takes the row away.
+    /// - Returns: whether there was one.
+    @discardableResult
+    func delete(_ db: Database, _ id: String) throws -> Bool {
+        try execute(
+            db, "DELETE FROM \(Self.quoted(entity.table)) WHERE \(Self.quoted(entity.keyColumn)) = ?",
+            [id.databaseValue])
+        return db.changesCount > 0
+    }
 
-  /// Takes the row away.
-  /// - Returns: whether there was one.
-  @discardableResult
-  func delete(_ db: Database, _ id: String) throws -> Bool {
-    try execute(
-      db, "DELETE FROM \(Self.quoted(entity.table)) WHERE \(Self.quoted(entity.keyColumn)) = ?",
-      [id.databaseValue])
-    return db.changesCount > 0
-  }
+    /// A name of the schema in SQL; the schema has no quotes in names.
+    static func quoted(_ name: String) -> String { "\"\(name)\"" }
 
-  /// A name of the schema in SQL; the schema has no quotes in names.
-  static func quoted(_ name: String) -> String { "\"\(name)\"" }
+    private func arguments(_ values: [String: FieldValue], _ named: [FieldSchema]) throws -> [DatabaseValue] {
+        try named.map { try RowCodec.column(values[$0.name] ?? .null, of: $0, in: entity.name) }
+    }
 
-  private func arguments(_ values: [String: FieldValue], _ named: [FieldSchema]) throws
-    -> [DatabaseValue]
-  {
-    try named.map { try RowCodec.column(values[$0.name] ?? .null, of: $0, in: entity.name) }
-  }
-
-  private func execute(_ db: Database, _ sql: String, _ arguments: [DatabaseValue]) throws {
-    try db.cachedStatement(sql: sql).execute(arguments: StatementArguments(arguments))
-  }
+    private func execute(_ db: Database, _ sql: String, _ arguments: [DatabaseValue]) throws {
+        try db.cachedStatement(sql: sql).execute(arguments: StatementArguments(arguments))
+    }
 }

@@ -6,136 +6,131 @@ import SyncCore
 /// Rows that come or stay go first, parents before children; rows that go follow, children first. Each is written
 /// within a savepoint: what the app's tables do not take is held, with its reason, and the rest stands.
 struct RowsAtRest {
-  let table: ChangeTable
+    let table: ChangeTable
 
-  /// - Returns: the records whose rows changed, in the order written.
-  func write(_ db: Database, _ works: [RecordWork]) throws -> [RecordKey] {
-    guard !works.isEmpty else { return [] }
-    let ranks = Dictionary(
-      uniqueKeysWithValues: table.schema.entities.enumerated().map { ($1.name, $0) })
-    let ordered = works.sorted {
-      ranks[$0.record.entity, default: 0] < ranks[$1.record.entity, default: 0]
-    }
-    var touched: [RecordKey] = []
-    var open = ordered.filter(\.shown.isLive)
-    while !open.isEmpty {
-      // A record may have another of its own entity as its parent: what waits for one is tried again after it.
-      var waiting: [RecordWork] = []
-      for work in open {
-        if try work.row == nil && isMissingParent(db, work) {
-          waiting.append(work)
-        } else if try attempt(db, work) {
-          touched.append(work.record)
+    /// - Returns: the records whose rows changed, in the order written.
+    func write(_ db: Database, _ works: [RecordWork]) throws -> [RecordKey] {
+        guard !works.isEmpty else { return [] }
+        let ranks = Dictionary(uniqueKeysWithValues: table.schema.entities.enumerated().map { ($1.name, $0) })
+        let ordered = works.sorted { ranks[$0.record.entity, default: 0] < ranks[$1.record.entity, default: 0] }
+        var touched: [RecordKey] = []
+        var open = ordered.filter(\.shown.isLive)
+        while !open.isEmpty {
+            // A record may have another of its own entity as its parent: what waits for one is tried again after it.
+            var waiting: [RecordWork] = []
+            for work in open {
+                if try work.row == nil && isMissingParent(db, work) {
+                    waiting.append(work)
+                } else if try attempt(db, work) {
+                    touched.append(work.record)
+                }
+            }
+            if waiting.count == open.count {
+                for work in waiting { try hold(db, work, .missingParent) }
+                break
+            }
+            open = waiting
         }
-      }
-      if waiting.count == open.count {
-        for work in waiting { try hold(db, work, .missingParent) }
-        break
-      }
-      open = waiting
+        for work in ordered.reversed() where !work.shown.isLive && work.row != nil {
+            try remove(db, work, &touched)
+        }
+        return touched
     }
-    for work in ordered.reversed() where !work.shown.isLive && work.row != nil {
-      try remove(db, work, &touched)
-    }
-    return touched
-  }
 
-  /// Writes a live row, or holds the record.
-  private func attempt(_ db: Database, _ work: RecordWork) throws -> Bool {
-    var changed = false
-    do {
-      try db.inSavepoint {
-        changed = try work.writeRow(db)
-        return .commit
-      }
-    } catch let error as ValueMismatch {
-      try hold(db, work, .broken(error.description))
-    } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
-      try hold(db, work, .broken(error.message ?? error.description))
+    /// Writes a live row, or holds the record.
+    private func attempt(_ db: Database, _ work: RecordWork) throws -> Bool {
+        var changed = false
+        do {
+            try db.inSavepoint {
+                changed = try work.writeRow(db)
+                return .commit
+            }
+        } catch let error as ValueMismatch {
+            try hold(db, work, .broken(error.description))
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+            try hold(db, work, .broken(error.message ?? error.description))
+        }
+        return changed
     }
-    return changed
-  }
 
-  /// Whether a declared parent's row is not there: its child's row would break the app's foreign key at the commit.
-  private func isMissingParent(_ db: Database, _ work: RecordWork) throws -> Bool {
-    let fields = work.shown.fields
-    for field in work.entity.parents {
-      guard let target = field.reference?.entity, let parent = table.schema[target],
-        case .string(let id)? = fields[field.name]
-      else { continue }
-      if try !RowWriter(parent).exists(db, id) { return true }
+    /// Whether a declared parent's row is not there: its child's row would break the app's foreign key at the commit.
+    private func isMissingParent(_ db: Database, _ work: RecordWork) throws -> Bool {
+        let fields = work.shown.fields
+        for field in work.entity.parents {
+            guard let target = field.reference?.entity, let parent = table.schema[target],
+                case .string(let id)? = fields[field.name]
+            else { continue }
+            if try !RowWriter(parent).exists(db, id) { return true }
+        }
+        return false
     }
-    return false
-  }
 
-  /// Takes a row away with what is under it, unless something there has unsent changes.
-  private func remove(_ db: Database, _ work: RecordWork, _ touched: inout [RecordKey]) throws {
-    let family = Family(schema: table.schema)
-    guard try !family.hasUnsent(db, under: work.record) else {
-      return try hold(db, work, .unsentUnder)
+    /// Takes a row away with what is under it, unless something there has unsent changes.
+    private func remove(_ db: Database, _ work: RecordWork, _ touched: inout [RecordKey]) throws {
+        let family = Family(schema: table.schema)
+        guard try !family.hasUnsent(db, under: work.record) else { return try hold(db, work, .unsentUnder) }
+        try RowWriter.applying(db) { touched += try family.removeRows(db, under: work.record) }
+        if try work.writeRow(db) { touched.append(work.record) }
     }
-    try RowWriter.applying(db) { touched += try family.removeRows(db, under: work.record) }
-    if try work.writeRow(db) { touched.append(work.record) }
-  }
 
-  private func hold(_ db: Database, _ work: RecordWork, _ reason: ChangeTable.HoldReason) throws {
-    // What the server never acknowledged is in the queue, and nowhere else.
-    guard work.version > 0 else { return }
-    let server = ServerRecord(
-      key: work.record, version: work.version, presence: work.base.isLive ? .live : .deleted,
-      fields: work.base.fields.merging(work.stored?.extra ?? [:]) { declared, _ in declared })
-    try table.hold(db, server, reason)
-  }
+    private func hold(_ db: Database, _ work: RecordWork, _ reason: ChangeTable.HoldReason) throws {
+        // What the server never acknowledged is in the queue, and nowhere else.
+        guard work.version > 0 else { return }
+        let server = ServerRecord(
+            key: work.record, version: work.version, presence: work.base.isLive ? .live : .deleted,
+            fields: work.base.fields.merging(work.stored?.extra ?? [:]) { declared, _ in declared })
+        try table.hold(db, server, reason)
+    }
 }
 
 /// A record and everything under it, by the declared parents.
 struct Family {
-  let schema: Schema
+    let schema: Schema
 
-  /// Whether anything under the record has changes that are not decided, or were set aside with the row showing them.
-  func hasUnsent(_ db: Database, under record: RecordKey) throws -> Bool {
-    var seen: Set<RecordKey> = [record]
-    var open = [record]
-    while let next = open.popLast() {
-      for child in try children(db, of: next) where seen.insert(child).inserted {
-        if try Base.hasRemaining(db, child) { return true }
-        open.append(child)
-      }
+    /// Whether anything under the record has changes that are not decided, or were set aside with the row showing them.
+    func hasUnsent(_ db: Database, under record: RecordKey) throws -> Bool {
+        var seen: Set<RecordKey> = [record]
+        var open = [record]
+        while let next = open.popLast() {
+            for child in try children(db, of: next) where seen.insert(child).inserted {
+                if try Base.hasRemaining(db, child) { return true }
+                open.append(child)
+            }
+        }
+        return false
     }
-    return false
-  }
 
-  /// Takes the rows under the record away, the deepest first.
-  /// - Returns: the records whose rows went.
-  func removeRows(_ db: Database, under record: RecordKey) throws -> [RecordKey] {
-    var seen: Set<RecordKey> = [record]
-    var found: [RecordKey] = []
-    var open = [record]
-    while let next = open.popLast() {
-      for child in try children(db, of: next) where seen.insert(child).inserted {
-        found.append(child)
-        open.append(child)
-      }
+    /// Takes the rows under the record away, the deepest first.
+    /// - Returns: the records whose rows went.
+    func removeRows(_ db: Database, under record: RecordKey) throws -> [RecordKey] {
+        var seen: Set<RecordKey> = [record]
+        var found: [RecordKey] = []
+        var open = [record]
+        while let next = open.popLast() {
+            for child in try children(db, of: next) where seen.insert(child).inserted {
+                found.append(child)
+                open.append(child)
+            }
+        }
+        var removed: [RecordKey] = []
+        for child in found.reversed() {
+            guard let entity = schema[child.entity] else { continue }
+            if try RowWriter(entity).delete(db, child.id) { removed.append(child) }
+        }
+        return removed
     }
-    var removed: [RecordKey] = []
-    for child in found.reversed() {
-      guard let entity = schema[child.entity] else { continue }
-      if try RowWriter(entity).delete(db, child.id) { removed.append(child) }
-    }
-    return removed
-  }
 
-  /// The rows that name the record as a parent.
-  func children(_ db: Database, of record: RecordKey) throws -> [RecordKey] {
-    var found: [RecordKey] = []
-    for (entity, field) in schema.children(of: record.entity) {
-      let sql = """
-        SELECT \(RowWriter.quoted(entity.keyColumn)) FROM \(RowWriter.quoted(entity.table)) \
-        WHERE \(RowWriter.quoted(field.column)) = ?
-        """
-      found += try String.fetchAll(db.cachedStatement(sql: sql), arguments: [record.id])
-        .map { RecordKey(entity.name, $0) }
+    /// The rows that name the record as a parent.
+    func children(_ db: Database, of record: RecordKey) throws -> [RecordKey] {
+        var found: [RecordKey] = []
+        for (entity, field) in schema.children(of: record.entity) {
+            let sql = """
+                SELECT \(RowWriter.quoted(entity.keyColumn)) FROM \(RowWriter.quoted(entity.table)) \
+                WHERE \(RowWriter.quoted(field.column)) = ?
+                """
+            found += try String.fetchAll(db.cachedStatement(sql: sql), arguments: [record.id])
+                .map { RecordKey(entity.name, $0) }
+        }
+        return found
     }
-    return found
-  }
 }

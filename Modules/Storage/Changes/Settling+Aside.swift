@@ -2,140 +2,130 @@ import GRDB
 import SyncCore
 
 extension Settling {
-  // MARK: Conflicts
+    // MARK: Conflicts
 
-  /// Nothing was done: the record in the answer becomes the base, and a successor takes the change's place.
-  mutating func conflict(
-    _ db: Database, _ change: StoredChange, _ record: ServerRecord,
-    successor deltas: [String: FieldDelta]?
-  ) throws {
-    for (name, delta) in change.fields.inByteOrder where change.operation != .delete {
-      guard let theirs = record.fields[name], !theirs.isSame(as: delta.old ?? .null),
-        !theirs.isSame(as: delta.new)
-      else { continue }
-      let winner =
-        if let next = deltas?[name] { next.new.isSame(as: delta.new) ? "mine" : "both" } else {
-          "theirs"
+    /// Nothing was done: the record in the answer becomes the base, and a successor takes the change's place.
+    mutating func conflict(
+        _ db: Database, _ change: StoredChange, _ record: ServerRecord, successor deltas: [String: FieldDelta]?
+    ) throws {
+        for (name, delta) in change.fields.inByteOrder where change.operation != .delete {
+            guard let theirs = record.fields[name], !theirs.isSame(as: delta.old ?? .null),
+                !theirs.isSame(as: delta.new)
+            else { continue }
+            let winner =
+                if let next = deltas?[name] { next.new.isSame(as: delta.new) ? "mine" : "both" } else { "theirs" }
+            try ChangeNotes.conflict(
+                db,
+                .init(field: name, mine: delta.new, theirs: theirs, winner: winner, rule: delta.rule, kind: "conflict"),
+                of: change, now: now)
         }
-      try ChangeNotes.conflict(
-        db,
-        .init(
-          field: name, mine: delta.new, theirs: theirs, winner: winner, rule: delta.rule,
-          kind: "conflict"),
-        of: change, now: now)
+        var work = try takeWork(db, change.record)
+        if work?.take(record) == true { noteRaised(change.record) }
+        if let deltas {
+            var next = try successor(db, of: change)
+            next.fields = change.operation == .delete ? change.fields : deltas
+            next.conflicts = change.conflicts + 1
+            // What the answer shows is there can only be updated.
+            if change.operation == .create, record.presence == .live { next.operation = .update }
+            try ChangeRows.replace(db, next)
+            try ChangeRows.hand(db, blockedBy: change.key, to: next.key)
+            work?.replace(change.key, with: next)
+        } else {
+            // The record already says what it wanted.
+            try drop(db, change)
+            try ChangeRows.release(db, blockedBy: change.key)
+            work?.takeOut(change.key)
+        }
+        if let work { works[change.record] = work }
     }
-    var work = try takeWork(db, change.record)
-    if work?.take(record) == true { noteRaised(change.record) }
-    if let deltas {
-      var next = try successor(db, of: change)
-      next.fields = change.operation == .delete ? change.fields : deltas
-      next.conflicts = change.conflicts + 1
-      // What the answer shows is there can only be updated.
-      if change.operation == .create, record.presence == .live { next.operation = .update }
-      try ChangeRows.replace(db, next)
-      try ChangeRows.hand(db, blockedBy: change.key, to: next.key)
-      work?.replace(change.key, with: next)
-    } else {
-      // The record already says what it wanted.
-      try drop(db, change)
-      try ChangeRows.release(db, blockedBy: change.key)
-      work?.takeOut(change.key)
-    }
-    if let work { works[change.record] = work }
-  }
 
-  /// A new change in the place of one that is over: with a new key and sequence, the same stamps and deltas.
-  func successor(_ db: Database, of change: StoredChange) throws -> StoredChange {
-    var next = change
-    next.sequence = try ChangeRows.nextSequence(db)
-    next.key = try Clock.key(db)
-    next.state = .pending
-    next.baseVersion = nil
-    next.device = nil
-    next.attempts = 0
-    next.blockedBy = nil
-    return next
-  }
+    /// A new change in the place of one that is over: with a new key and sequence, the same stamps and deltas.
+    func successor(_ db: Database, of change: StoredChange) throws -> StoredChange {
+        var next = change
+        next.sequence = try ChangeRows.nextSequence(db)
+        next.key = try Clock.key(db)
+        next.state = .pending
+        next.baseVersion = nil
+        next.device = nil
+        next.attempts = 0
+        next.blockedBy = nil
+        return next
+    }
 
-  // MARK: Set aside
+    // MARK: Set aside
 
-  /// Puts a change aside with its reason.
-  ///
-  /// A refused update or delete is reverted, exactly, and frees what came after it; a refused create stays, and
-  /// blocks what needs it. One that never got a verdict is shown on, since it may have happened.
-  mutating func setAside(
-    _ db: Database, _ change: StoredChange, _ reason: SetAsideReason, doubt: Failures.Doubt
-  ) throws {
-    if reason.code == Rejection.Code.expired.rawValue {
-      try ChangeNotes.event(db, "expired", of: change, now: now)
-      return try applied(db, change, version: nil, overwrote: [:], serverID: nil)
+    /// Puts a change aside with its reason.
+    ///
+    /// A refused update or delete is reverted, exactly, and frees what came after it; a refused create stays, and
+    /// blocks what needs it. One that never got a verdict is shown on, since it may have happened.
+    mutating func setAside(
+        _ db: Database, _ change: StoredChange, _ reason: SetAsideReason, doubt: Failures.Doubt
+    ) throws {
+        if reason.code == Rejection.Code.expired.rawValue {
+            try ChangeNotes.event(db, "expired", of: change, now: now)
+            return try applied(db, change, version: nil, overwrote: [:], serverID: nil)
+        }
+        if doubt == .none, let creator = try waitingCreator(db, of: change, reason) {
+            return try wait(db, change, for: creator)
+        }
+        try ChangeRows.setState(db, position: change.position, .failed)
+        try Failures.insert(db, change, reason, doubt: doubt, now: now)
+        try ChangeNotes.event(db, "setAside", of: change, detail: try ReasonCodec.json(reason), now: now)
+        if change.operation == .create {
+            firstAside = min(firstAside ?? change.position, change.position)
+        } else {
+            if doubt != .shown, var work = try takeWork(db, change.record) {
+                work.takeOut(change.key)
+                works[change.record] = work
+            }
+            try ChangeRows.release(db, blockedBy: change.key)
+        }
     }
-    if doubt == .none, let creator = try waitingCreator(db, of: change, reason) {
-      return try wait(db, change, for: creator)
-    }
-    try ChangeRows.setState(db, position: change.position, .failed)
-    try Failures.insert(db, change, reason, doubt: doubt, now: now)
-    try ChangeNotes.event(
-      db, "setAside", of: change, detail: try ReasonCodec.json(reason), now: now)
-    if change.operation == .create {
-      firstAside = min(firstAside ?? change.position, change.position)
-    } else {
-      if doubt != .shown, var work = try takeWork(db, change.record) {
-        work.takeOut(change.key)
-        works[change.record] = work
-      }
-      try ChangeRows.release(db, blockedBy: change.key)
-    }
-  }
 
-  /// PROTOCOL.md, *Results*: the record said to be missing is one whose own create waits, or was set aside, here.
-  private func waitingCreator(
-    _ db: Database, of change: StoredChange, _ reason: SetAsideReason
-  ) throws -> String? {
-    guard reason.code == Rejection.Code.missingReference.rawValue, let missing = reason.reference,
-      let entity = table.schema[change.record.entity]
-    else { return nil }
-    for field in entity.fields {
-      guard let target = field.reference?.entity, reason.field == nil || reason.field == field.name
-      else {
-        continue
-      }
-      let sql = """
-        SELECT key, state, blockedBy FROM sync_change
-        WHERE entity = ? AND id = ? AND operation = 0 AND key <> ? ORDER BY position LIMIT 1
-        """
-      let statement = try db.cachedStatement(sql: sql)
-      if let row = try Row.fetchOne(statement, arguments: [target, missing, change.key]) {
-        return row[2] ?? row[0]
-      }
+    /// PROTOCOL.md, *Results*: the record said to be missing is one whose own create waits, or was set aside, here.
+    private func waitingCreator(
+        _ db: Database, of change: StoredChange, _ reason: SetAsideReason
+    ) throws -> String? {
+        guard reason.code == Rejection.Code.missingReference.rawValue, let missing = reason.reference,
+            let entity = table.schema[change.record.entity]
+        else { return nil }
+        for field in entity.fields {
+            guard let target = field.reference?.entity, reason.field == nil || reason.field == field.name else {
+                continue
+            }
+            let sql = """
+                SELECT key, state, blockedBy FROM sync_change
+                WHERE entity = ? AND id = ? AND operation = 0 AND key <> ? ORDER BY position LIMIT 1
+                """
+            let statement = try db.cachedStatement(sql: sql)
+            if let row = try Row.fetchOne(statement, arguments: [target, missing, change.key]) {
+                return row[2] ?? row[0]
+            }
+        }
+        return nil
     }
-    return nil
-  }
 
-  /// The verdict is bound to the key: a successor waits for the create instead.
-  private mutating func wait(_ db: Database, _ change: StoredChange, for creator: String) throws {
-    var next = try successor(db, of: change)
-    next.conflicts = change.conflicts
-    next.state = .blocked
-    next.blockedBy = creator
-    try ChangeRows.replace(db, next)
-    try ChangeRows.hand(db, blockedBy: change.key, to: creator)
-    if var work = try takeWork(db, change.record) {
-      work.replace(change.key, with: next)
-      works[change.record] = work
+    /// The verdict is bound to the key: a successor waits for the create instead.
+    private mutating func wait(_ db: Database, _ change: StoredChange, for creator: String) throws {
+        var next = try successor(db, of: change)
+        next.conflicts = change.conflicts
+        next.state = .blocked
+        next.blockedBy = creator
+        try ChangeRows.replace(db, next)
+        try ChangeRows.hand(db, blockedBy: change.key, to: creator)
+        if var work = try takeWork(db, change.record) {
+            work.replace(change.key, with: next)
+            works[change.record] = work
+        }
+        if change.operation == .create { firstAside = min(firstAside ?? change.position, change.position) }
     }
-    if change.operation == .create {
-      firstAside = min(firstAside ?? change.position, change.position)
-    }
-  }
 
-  /// Sets everything of a record aside that waits: it left all scopes (PROTOCOL.md, `gone`).
-  mutating func setAllAside(_ db: Database, of record: RecordKey, _ reason: SetAsideReason) throws {
-    for change in try Base.remaining(db, of: record, table.schema) where change.state != .failed {
-      try ChangeRows.setState(db, position: change.position, .failed)
-      try Failures.insert(db, change, reason, doubt: change.wasSent ? .gone : .none, now: now)
-      try ChangeNotes.event(
-        db, "setAside", of: change, detail: try ReasonCodec.json(reason), now: now)
+    /// Sets everything of a record aside that waits: it left all scopes (PROTOCOL.md, `gone`).
+    mutating func setAllAside(_ db: Database, of record: RecordKey, _ reason: SetAsideReason) throws {
+        for change in try Base.remaining(db, of: record, table.schema) where change.state != .failed {
+            try ChangeRows.setState(db, position: change.position, .failed)
+            try Failures.insert(db, change, reason, doubt: change.wasSent ? .gone : .none, now: now)
+            try ChangeNotes.event(db, "setAside", of: change, detail: try ReasonCodec.json(reason), now: now)
+        }
     }
-  }
 }

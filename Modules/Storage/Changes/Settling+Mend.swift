@@ -2,73 +2,67 @@ import GRDB
 import SyncCore
 
 extension Settling {
-  /// An edit of a record whose create was refused ends that refusal (FAILURES.md, QUE-02: "until the app retries,
-  /// edits or discards"): an update makes a successor with what the row now says; a delete gives the create up.
-  ///
-  /// The edit comes after the refusal, since what waited before is blocked by it.
-  /// - Returns: whether the queue changed before the edit's place; else the edit waits.
-  mutating func mend(_ db: Database, _ edit: StoredChange, _ blocker: Needs.Aside) throws -> Bool {
-    guard blocker.record == edit.record, blocker.isFailed, edit.unit == nil,
-      try Failures.find(db, key: blocker.key)?.doubt == Failures.Doubt.none,
-      let create = try ChangeRows.read(db, position: blocker.position, table.schema),
-      create.unit == nil
-    else { return false }
-    if edit.operation == .delete {
-      try takeBack(db, try Dependants(schema: table.schema).closure(db, of: create))
-      try finish(db)
-      return true
+    /// An edit of a record whose create was refused ends that refusal (FAILURES.md, QUE-02: "until the app retries,
+    /// edits or discards"): an update makes a successor with what the row now says; a delete gives the create up.
+    ///
+    /// The edit comes after the refusal, since what waited before is blocked by it.
+    /// - Returns: whether the queue changed before the edit's place; else the edit waits.
+    mutating func mend(_ db: Database, _ edit: StoredChange, _ blocker: Needs.Aside) throws -> Bool {
+        guard blocker.record == edit.record, blocker.isFailed, edit.unit == nil,
+            try Failures.find(db, key: blocker.key)?.doubt == Failures.Doubt.none,
+            let create = try ChangeRows.read(db, position: blocker.position, table.schema), create.unit == nil
+        else { return false }
+        if edit.operation == .delete {
+            try takeBack(db, try Dependants(schema: table.schema).closure(db, of: create))
+            try finish(db)
+            return true
+        }
+        let edits = try Base.remaining(db, of: edit.record, table.schema)
+            .filter { $0.position > create.position && $0.position <= edit.position }
+        guard edit.operation == .update,
+            edits.allSatisfy({ $0.operation == .update && !$0.wasSent && $0.unit == nil })
+        else { return false }
+        var next = try successor(db, of: create)
+        for later in edits {
+            for (name, delta) in later.fields {
+                let present = next.fields[name]
+                next.fields[name] = FieldDelta(
+                    old: nil, new: table.deltas.rebase(delta, onto: present?.new ?? .null),
+                    rule: present?.rule ?? delta.rule, stamp: delta.stamp ?? later.stamp)
+            }
+        }
+        var work = try takeWork(db, edit.record)
+        for later in edits {
+            try drop(db, later)
+            work?.remove(later.key)
+        }
+        work?.replace(create.key, with: next)
+        if let work { works[edit.record] = work }
+        try ChangeRows.replace(db, next)
+        try Failures.delete(db, key: create.key)
+        try ChangeRows.release(db, blockedBy: create.key)
+        try ChangeNotes.event(db, "mended", of: next, detail: create.key, now: now)
+        try finish(db)
+        return true
     }
-    let edits = try Base.remaining(db, of: edit.record, table.schema)
-      .filter { $0.position > create.position && $0.position <= edit.position }
-    guard edit.operation == .update,
-      edits.allSatisfy({ $0.operation == .update && !$0.wasSent && $0.unit == nil })
-    else { return false }
-    var next = try successor(db, of: create)
-    for later in edits {
-      for (name, delta) in later.fields {
-        let present = next.fields[name]
-        next.fields[name] = FieldDelta(
-          old: nil, new: table.deltas.rebase(delta, onto: present?.new ?? .null),
-          rule: present?.rule ?? delta.rule, stamp: delta.stamp ?? later.stamp)
-      }
-    }
-    var work = try takeWork(db, edit.record)
-    for later in edits {
-      try drop(db, later)
-      work?.remove(later.key)
-    }
-    work?.replace(create.key, with: next)
-    if let work { works[edit.record] = work }
-    try ChangeRows.replace(db, next)
-    try Failures.delete(db, key: create.key)
-    try ChangeRows.release(db, blockedBy: create.key)
-    try ChangeNotes.event(db, "mended", of: next, detail: create.key, now: now)
-    try finish(db)
-    return true
-  }
 
-  /// A change that nobody can read is set aside; no row is reverted by it, since nothing is known of its values.
-  mutating func setAsideUnreadable(_ db: Database, _ change: StoredChange, _ reason: SetAsideReason)
-    throws
-  {
-    try ChangeRows.setState(db, position: change.position, .failed)
-    try Failures.insert(db, change, reason, doubt: .none, now: now)
-    try ChangeNotes.event(
-      db, "setAside", of: change, detail: try ReasonCodec.json(reason), now: now)
-    if change.operation == .create {
-      firstAside = min(firstAside ?? change.position, change.position)
+    /// A change that nobody can read is set aside; no row is reverted by it, since nothing is known of its values.
+    mutating func setAsideUnreadable(_ db: Database, _ change: StoredChange, _ reason: SetAsideReason) throws {
+        try ChangeRows.setState(db, position: change.position, .failed)
+        try Failures.insert(db, change, reason, doubt: .none, now: now)
+        try ChangeNotes.event(db, "setAside", of: change, detail: try ReasonCodec.json(reason), now: now)
+        if change.operation == .create { firstAside = min(firstAside ?? change.position, change.position) }
     }
-  }
 
-  /// Takes changes out as if they had never been made; their rows go back to base plus what remains.
-  mutating func takeBack(_ db: Database, _ changes: [StoredChange]) throws {
-    for change in changes.reversed() {
-      if var work = try takeWork(db, change.record) {
-        work.takeOut(change.key)
-        works[change.record] = work
-      }
-      try drop(db, change)
+    /// Takes changes out as if they had never been made; their rows go back to base plus what remains.
+    mutating func takeBack(_ db: Database, _ changes: [StoredChange]) throws {
+        for change in changes.reversed() {
+            if var work = try takeWork(db, change.record) {
+                work.takeOut(change.key)
+                works[change.record] = work
+            }
+            try drop(db, change)
+        }
+        for change in changes { try ChangeRows.release(db, blockedBy: change.key) }
     }
-    for change in changes { try ChangeRows.release(db, blockedBy: change.key) }
-  }
 }

@@ -7,211 +7,199 @@ import SyncCore
 /// 2. ``finish(_:)`` writes bases and versions, blocks what needs a create that was set aside, and brings the rows to
 ///    base plus what remains.
 struct Settling {
-  let table: ChangeTable
-  let now: Int64
-  /// Records that more than a version happened to.
-  var works: [RecordKey: RecordWork] = [:]
-  /// The same in the order in which they came.
-  private(set) var order: [RecordKey] = []
-  /// The records whose rows changed, in the order written.
-  private(set) var touched: [RecordKey] = []
-  /// Rows of `sync_change` made (or, below 0, taken away) since the last ``finish(_:)``.
-  var counted = 0
-  /// The first place of a create that was set aside here.
-  var firstAside: Int64?
-  /// Records whose held version came from an earlier change of the same settlement.
-  private var raised: Set<RecordKey> = []
-  /// Where the changes without a verdict stand.
-  private var places: [String: Int64] = [:]
+    let table: ChangeTable
+    let now: Int64
+    /// Records that more than a version happened to.
+    var works: [RecordKey: RecordWork] = [:]
+    /// The same in the order in which they came.
+    private(set) var order: [RecordKey] = []
+    /// The records whose rows changed, in the order written.
+    private(set) var touched: [RecordKey] = []
+    /// Rows of `sync_change` made (or, below 0, taken away) since the last ``finish(_:)``.
+    var counted = 0
+    /// The first place of a create that was set aside here.
+    var firstAside: Int64?
+    /// Records whose held version came from an earlier change of the same settlement.
+    private var raised: Set<RecordKey> = []
+    /// Where the changes without a verdict stand.
+    private var places: [String: Int64] = [:]
 
-  init(table: ChangeTable, now: Int64) {
-    self.table = table
-    self.now = now
-  }
-
-  /// Records outcomes; those about changes that are no longer there, or were decided, are ignored.
-  mutating func record(_ db: Database, _ outcomes: [Settlement.Outcome]) throws {
-    guard !outcomes.isEmpty else { return }
-    let sql = "SELECT key, position FROM sync_change WHERE state <> 0 AND state IN (1, 2, 5)"
-    let rows = try Row.fetchCursor(db.cachedStatement(sql: sql))
-    while let row = try rows.next() { places[row[0]] = row[1] }
-    let hasAside = try QueueFigures.hasAside(db)
-    for outcome in outcomes {
-      if let position = places.removeValue(forKey: outcome.changeID) {
-        try record(db, outcome, at: position, hasAside: hasAside)
-      } else if let late = try Failures.find(db, key: outcome.changeID), late.doubt != .none {
-        try recordLate(db, outcome, at: late.position)
-      }
+    init(table: ChangeTable, now: Int64) {
+        self.table = table
+        self.now = now
     }
-  }
 
-  private mutating func record(
-    _ db: Database, _ outcome: Settlement.Outcome, at position: Int64, hasAside: Bool
-  ) throws {
-    switch outcome.kind {
-    case .unanswered(let attempts):
-      let sql =
-        "UPDATE sync_change SET state = CASE state WHEN 1 THEN 2 ELSE state END, attempts = ? WHERE position = ?"
-      try db.cachedStatement(sql: sql).execute(arguments: [attempts, position])
-      return
-    case .applied(let version, let overwrote, let serverID)
-    where overwrote.isEmpty && serverID == nil && !outcome.isClamped:
-      if try acknowledge(db, at: position, version: version, hasAside: hasAside) { return }
-    case .applied, .merged, .conflict, .setAside: break
+    /// Records outcomes; those about changes that are no longer there, or were decided, are ignored.
+    mutating func record(_ db: Database, _ outcomes: [Settlement.Outcome]) throws {
+        guard !outcomes.isEmpty else { return }
+        let sql = "SELECT key, position FROM sync_change WHERE state <> 0 AND state IN (1, 2, 5)"
+        let rows = try Row.fetchCursor(db.cachedStatement(sql: sql))
+        while let row = try rows.next() { places[row[0]] = row[1] }
+        let hasAside = try QueueFigures.hasAside(db)
+        for outcome in outcomes {
+            if let position = places.removeValue(forKey: outcome.changeID) {
+                try record(db, outcome, at: position, hasAside: hasAside)
+            } else if let late = try Failures.find(db, key: outcome.changeID), late.doubt != .none {
+                try recordLate(db, outcome, at: late.position)
+            }
+        }
     }
-    guard let change = try ChangeRows.read(db, position: position, table.schema) else { return }
-    if outcome.isClamped { try ChangeNotes.event(db, "clamped", of: change, now: now) }
-    switch outcome.kind {
-    case .applied(let version, let overwrote, let serverID):
-      try applied(db, change, version: version, overwrote: overwrote, serverID: serverID)
-    case .merged(let record): try merged(db, change, record)
-    case .conflict(let record, let successor):
-      try conflict(db, change, record, successor: successor)
-    case .setAside(let reason, let staysUncertain):
-      try setAside(db, change, reason, doubt: staysUncertain ? .shown : .none)
-    case .unanswered: break
+
+    private mutating func record(
+        _ db: Database, _ outcome: Settlement.Outcome, at position: Int64, hasAside: Bool
+    ) throws {
+        switch outcome.kind {
+        case .unanswered(let attempts):
+            let sql =
+                "UPDATE sync_change SET state = CASE state WHEN 1 THEN 2 ELSE state END, attempts = ? WHERE position = ?"
+            try db.cachedStatement(sql: sql).execute(arguments: [attempts, position])
+            return
+        case .applied(let version, let overwrote, let serverID)
+        where overwrote.isEmpty && serverID == nil && !outcome.isClamped:
+            if try acknowledge(db, at: position, version: version, hasAside: hasAside) { return }
+        case .applied, .merged, .conflict, .setAside: break
+        }
+        guard let change = try ChangeRows.read(db, position: position, table.schema) else { return }
+        if outcome.isClamped { try ChangeNotes.event(db, "clamped", of: change, now: now) }
+        switch outcome.kind {
+        case .applied(let version, let overwrote, let serverID):
+            try applied(db, change, version: version, overwrote: overwrote, serverID: serverID)
+        case .merged(let record): try merged(db, change, record)
+        case .conflict(let record, let successor): try conflict(db, change, record, successor: successor)
+        case .setAside(let reason, let staysUncertain):
+            try setAside(db, change, reason, doubt: staysUncertain ? .shown : .none)
+        case .unanswered: break
+        }
     }
-  }
 
-  /// A verdict about a change that was set aside without one: decided after all.
-  private mutating func recordLate(
-    _ db: Database, _ outcome: Settlement.Outcome, at position: Int64
-  ) throws {
-    if case .unanswered = outcome.kind { return }
-    guard let change = try ChangeRows.read(db, position: position, table.schema),
-      change.key == outcome.changeID
-    else { return }
-    try Failures.delete(db, key: change.key)
-    try ChangeRows.setState(db, position: position, .uncertain)
-    try record(db, outcome, at: position, hasAside: true)
-  }
-
-  // MARK: Done
-
-  /// The way of nearly every change: it goes, the version moves, base and row are right as they are.
-  /// - Returns: whether it was that simple.
-  private mutating func acknowledge(
-    _ db: Database, at position: Int64, version: Int64?, hasAside: Bool
-  ) throws -> Bool {
-    let sql = """
-      SELECT c.key, c.entity, c.id, c.operation, c.baseVersion, r.version, r.base IS NOT NULL
-      FROM sync_change c LEFT JOIN sync_record r ON r.entity = c.entity AND r.id = c.id WHERE c.position = ?
-      """
-    guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [position]) else {
-      return true
+    /// A verdict about a change that was set aside without one: decided after all.
+    private mutating func recordLate(_ db: Database, _ outcome: Settlement.Outcome, at position: Int64) throws {
+        if case .unanswered = outcome.kind { return }
+        guard let change = try ChangeRows.read(db, position: position, table.schema), change.key == outcome.changeID
+        else { return }
+        try Failures.delete(db, key: change.key)
+        try ChangeRows.setState(db, position: position, .uncertain)
+        try record(db, outcome, at: position, hasAside: true)
     }
-    let record = RecordKey(row[1], row[2])
-    let hasBase: Bool = row[6]
-    guard Operation(number: row[3]) != .delete, !hasBase, works[record] == nil else { return false }
-    try ChangeRows.delete(db, position: position)
-    counted -= 1
-    let held: Int64 = row[5] ?? 0
-    if let version, version > held, held == row[4] ?? 0 || raised.contains(record) {
-      let sql = """
-        INSERT INTO sync_record (entity, id, version) VALUES (?, ?, ?)
-        ON CONFLICT (entity, id) DO UPDATE SET version = excluded.version
-        """
-      try db.cachedStatement(sql: sql).execute(arguments: [record.entity, record.id, version])
-      raised.insert(record)
+
+    // MARK: Done
+
+    /// The way of nearly every change: it goes, the version moves, base and row are right as they are.
+    /// - Returns: whether it was that simple.
+    private mutating func acknowledge(
+        _ db: Database, at position: Int64, version: Int64?, hasAside: Bool
+    ) throws -> Bool {
+        let sql = """
+            SELECT c.key, c.entity, c.id, c.operation, c.baseVersion, r.version, r.base IS NOT NULL
+            FROM sync_change c LEFT JOIN sync_record r ON r.entity = c.entity AND r.id = c.id WHERE c.position = ?
+            """
+        guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [position]) else { return true }
+        let record = RecordKey(row[1], row[2])
+        let hasBase: Bool = row[6]
+        guard Operation(number: row[3]) != .delete, !hasBase, works[record] == nil else { return false }
+        try ChangeRows.delete(db, position: position)
+        counted -= 1
+        let held: Int64 = row[5] ?? 0
+        if let version, version > held, held == row[4] ?? 0 || raised.contains(record) {
+            let sql = """
+                INSERT INTO sync_record (entity, id, version) VALUES (?, ?, ?)
+                ON CONFLICT (entity, id) DO UPDATE SET version = excluded.version
+                """
+            try db.cachedStatement(sql: sql).execute(arguments: [record.entity, record.id, version])
+            raised.insert(record)
+        }
+        if hasAside { try ChangeRows.release(db, blockedBy: row[0]) }
+        return true
     }
-    if hasAside { try ChangeRows.release(db, blockedBy: row[0]) }
-    return true
-  }
 
-  mutating func applied(
-    _ db: Database, _ change: StoredChange, version: Int64?, overwrote: [String: FieldValue],
-    serverID: String?
-  ) throws {
-    for (name, theirs) in overwrote.inByteOrder {
-      let delta = change.fields[name]
-      try ChangeNotes.conflict(
-        db,
-        .init(
-          field: name, mine: delta?.new ?? .null, theirs: theirs, winner: "mine",
-          rule: delta?.rule ?? .lastWriter, kind: "overwrote"), of: change, now: now)
+    mutating func applied(
+        _ db: Database, _ change: StoredChange, version: Int64?, overwrote: [String: FieldValue], serverID: String?
+    ) throws {
+        for (name, theirs) in overwrote.inByteOrder {
+            let delta = change.fields[name]
+            try ChangeNotes.conflict(
+                db,
+                .init(
+                    field: name, mine: delta?.new ?? .null, theirs: theirs, winner: "mine",
+                    rule: delta?.rule ?? .lastWriter, kind: "overwrote"), of: change, now: now)
+        }
+        if let serverID { try table.map(db, change.record, serverID) }
+        if var work = try takeWork(db, change.record) {
+            let raises = work.version == change.baseVersion ?? 0 || raised.contains(change.record)
+            if change.operation != .delete, !work.base.isLive, work.version > 0 {
+                try ChangeNotes.event(db, "revived", of: change, now: now)
+            }
+            if let version, version > work.version, raises { raised.insert(change.record) }
+            work.accept(change, version: version, raises: raises)
+            works[change.record] = work
+        }
+        try drop(db, change)
+        try ChangeRows.release(db, blockedBy: change.key)
     }
-    if let serverID { try table.map(db, change.record, serverID) }
-    if var work = try takeWork(db, change.record) {
-      let raises = work.version == change.baseVersion ?? 0 || raised.contains(change.record)
-      if change.operation != .delete, !work.base.isLive, work.version > 0 {
-        try ChangeNotes.event(db, "revived", of: change, now: now)
-      }
-      if let version, version > work.version, raises { raised.insert(change.record) }
-      work.accept(change, version: version, raises: raises)
-      works[change.record] = work
+
+    private mutating func merged(_ db: Database, _ change: StoredChange, _ record: ServerRecord) throws {
+        try noteLosers(db, change, record)
+        if var work = try takeWork(db, change.record) {
+            if work.merge(change, into: record) { raised.insert(change.record) }
+            works[change.record] = work
+        }
+        try drop(db, change)
+        try ChangeRows.release(db, blockedBy: change.key)
     }
-    try drop(db, change)
-    try ChangeRows.release(db, blockedBy: change.key)
-  }
 
-  private mutating func merged(_ db: Database, _ change: StoredChange, _ record: ServerRecord)
-    throws
-  {
-    try noteLosers(db, change, record)
-    if var work = try takeWork(db, change.record) {
-      if work.merge(change, into: record) { raised.insert(change.record) }
-      works[change.record] = work
+    /// Fields of the change that are not what the record says; sums and unions of several are nobody's loss.
+    private func noteLosers(_ db: Database, _ change: StoredChange, _ record: ServerRecord) throws {
+        if record.presence != .live {
+            if change.operation != .delete { try ChangeNotes.event(db, "died", of: change, now: now) }
+        } else if change.operation == .delete {
+            let theirs = FieldValue.object(record.fields)
+            try ChangeNotes.conflict(
+                db, .init(field: nil, mine: .null, theirs: theirs, winner: "theirs", rule: .lastWriter, kind: "lost"),
+                of: change, now: now)
+            try ChangeNotes.event(db, "deleteLost", of: change, now: now)
+        }
+        guard change.operation != .delete else { return }
+        for (name, delta) in change.fields.inByteOrder {
+            let theirs = record.fields[name]
+            if record.presence == .live {
+                guard delta.rule == .lastWriter || delta.rule == .check || change.operation == .create,
+                    let theirs, !theirs.isSame(as: delta.new)
+                else { continue }
+            }
+            try ChangeNotes.conflict(
+                db,
+                .init(
+                    field: name, mine: delta.new, theirs: theirs ?? .null, winner: "theirs", rule: delta.rule,
+                    kind: "lost"), of: change, now: now)
+        }
     }
-    try drop(db, change)
-    try ChangeRows.release(db, blockedBy: change.key)
-  }
 
-  /// Fields of the change that are not what the record says; sums and unions of several are nobody's loss.
-  private func noteLosers(_ db: Database, _ change: StoredChange, _ record: ServerRecord) throws {
-    if record.presence != .live {
-      if change.operation != .delete { try ChangeNotes.event(db, "died", of: change, now: now) }
-    } else if change.operation == .delete {
-      let theirs = FieldValue.object(record.fields)
-      try ChangeNotes.conflict(
-        db,
-        .init(
-          field: nil, mine: .null, theirs: theirs, winner: "theirs", rule: .lastWriter, kind: "lost"
-        ),
-        of: change, now: now)
-      try ChangeNotes.event(db, "deleteLost", of: change, now: now)
+    // MARK: Rows and works
+
+    /// The held version of a record comes from this settlement.
+    mutating func noteRaised(_ record: RecordKey) { raised.insert(record) }
+
+    /// The change's row goes.
+    mutating func drop(_ db: Database, _ change: StoredChange) throws {
+        try ChangeRows.delete(db, position: change.position)
+        if change.state == .failed { try Failures.delete(db, key: change.key) }
+        counted -= 1
     }
-    guard change.operation != .delete else { return }
-    for (name, delta) in change.fields.inByteOrder {
-      let theirs = record.fields[name]
-      if record.presence == .live {
-        guard delta.rule == .lastWriter || delta.rule == .check || change.operation == .create,
-          let theirs, !theirs.isSame(as: delta.new)
-        else { continue }
-      }
-      try ChangeNotes.conflict(
-        db,
-        .init(
-          field: name, mine: delta.new, theirs: theirs ?? .null, winner: "theirs", rule: delta.rule,
-          kind: "lost"), of: change, now: now)
+
+    /// The record at work, taken out of ``works`` so that it can be changed in place; `nil` for an undeclared entity.
+    mutating func takeWork(_ db: Database, _ record: RecordKey) throws -> RecordWork? {
+        if let work = works.removeValue(forKey: record) { return work }
+        let work = try RecordWork.load(db, record, table.schema, table.deltas)
+        if work != nil { order.append(record) }
+        return work
     }
-  }
 
-  // MARK: Rows and works
-
-  /// The held version of a record comes from this settlement.
-  mutating func noteRaised(_ record: RecordKey) { raised.insert(record) }
-
-  /// The change's row goes.
-  mutating func drop(_ db: Database, _ change: StoredChange) throws {
-    try ChangeRows.delete(db, position: change.position)
-    if change.state == .failed { try Failures.delete(db, key: change.key) }
-    counted -= 1
-  }
-
-  /// The record at work, taken out of ``works`` so that it can be changed in place; `nil` for an undeclared entity.
-  mutating func takeWork(_ db: Database, _ record: RecordKey) throws -> RecordWork? {
-    if let work = works.removeValue(forKey: record) { return work }
-    let work = try RecordWork.load(db, record, table.schema, table.deltas)
-    if work != nil { order.append(record) }
-    return work
-  }
-
-  /// Writes what happened to records, and their rows.
-  mutating func finish(_ db: Database) throws {
-    for record in order { try works[record]?.writeLog(db) }
-    if let first = firstAside { try Needs(schema: table.schema).mark(db, after: first) }
-    touched += try RowsAtRest(table: table).write(db, order.compactMap { works[$0] })
-    try ChangeRows.count(db, counted)
-    (works, order, counted, firstAside, raised) = ([:], [], 0, nil, [])
-  }
+    /// Writes what happened to records, and their rows.
+    mutating func finish(_ db: Database) throws {
+        for record in order { try works[record]?.writeLog(db) }
+        if let first = firstAside { try Needs(schema: table.schema).mark(db, after: first) }
+        touched += try RowsAtRest(table: table).write(db, order.compactMap { works[$0] })
+        try ChangeRows.count(db, counted)
+        (works, order, counted, firstAside, raised) = ([:], [], 0, nil, [])
+    }
 }

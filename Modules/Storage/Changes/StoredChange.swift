@@ -3,130 +3,128 @@ import SyncCore
 
 /// One row of `sync_change`.
 struct StoredChange: Hashable {
-  /// Its place in the queue; its sequence, but for a successor, which keeps the place of what it succeeds.
-  var position: Int64
-  var sequence: Int64
-  var key: String
-  var record: RecordKey
-  var operation: Operation
-  var schema: Int
-  var stamp: Stamp
-  var madeAt: Int64
-  var fields: [String: FieldDelta]
-  var state: State
-  var baseVersion: Int64?
-  var unit: String?
-  var intent: String?
-  var device: String?
-  var attempts: Int
-  var conflicts: Int
-  var blockedBy: String?
+    /// Its place in the queue; its sequence, but for a successor, which keeps the place of what it succeeds.
+    var position: Int64
+    var sequence: Int64
+    var key: String
+    var record: RecordKey
+    var operation: Operation
+    var schema: Int
+    var stamp: Stamp
+    var madeAt: Int64
+    var fields: [String: FieldDelta]
+    var state: State
+    var baseVersion: Int64?
+    var unit: String?
+    var intent: String?
+    var device: String?
+    var attempts: Int
+    var conflicts: Int
+    var blockedBy: String?
 
-  /// The numbers in the column `state`.
-  enum State: Int64, Hashable {
-    case pending = 0
-    case uploading = 1
-    case uncertain = 2
-    case blocked = 3
-    case failed = 4
-    /// Blocked, and was sent once: its key and content stand for ever.
-    case blockedAfterSending = 5
-  }
-
-  /// Whether it was ever claimed: then it is never merged, edited or silently cancelled.
-  var wasSent: Bool {
-    switch state {
-    case .uploading, .uncertain, .blockedAfterSending: true
-    case .pending, .blocked, .failed: false
+    /// The numbers in the column `state`.
+    enum State: Int64, Hashable {
+        case pending = 0
+        case uploading = 1
+        case uncertain = 2
+        case blocked = 3
+        case failed = 4
+        /// Blocked, and was sent once: its key and content stand for ever.
+        case blockedAfterSending = 5
     }
-  }
 
-  static let columns = """
-    position, sequence, key, entity, id, operation, schema, stamp, madeAt, fields, state, baseVersion, "unit", \
-    intent, device, attempts, conflicts, blockedBy
-    """
-
-  /// Reads a row of ``columns``.
-  /// - Throws: `JSONFailure` where the deltas cannot be read.
-  init(_ row: Row, _ schema: Schema) throws {
-    let record = RecordKey(row[3], row[4])
-    self.init(row, fields: try DeltaCodec.deltas(row[9], of: schema[record.entity]))
-  }
-
-  /// Reads a row of ``columns``; deltas that cannot be read are none.
-  init(lenient row: Row, _ schema: Schema) {
-    let record = RecordKey(row[3], row[4])
-    do {
-      self.init(row, fields: try DeltaCodec.deltas(row[9], of: schema[record.entity]))
-    } catch {
-      // A claim sets such a change aside with this as its reason; whoever only looks sees the rest of it.
-      self.init(row, fields: [:])
+    /// Whether it was ever claimed: then it is never merged, edited or silently cancelled.
+    var wasSent: Bool {
+        switch state {
+        case .uploading, .uncertain, .blockedAfterSending: true
+        case .pending, .blocked, .failed: false
+        }
     }
-  }
 
-  /// Reads a row of ``columns`` but for its deltas.
-  init(_ row: Row, fields: [String: FieldDelta]) {
-    position = row[0]
-    sequence = row[1]
-    key = row[2]
-    record = RecordKey(row[3], row[4])
-    operation = Operation(number: row[5])
-    schema = row[6]
-    stamp = Stamp(packed: UInt64(bitPattern: row[7]))
-    madeAt = row[8]
-    self.fields = fields
-    state = State(rawValue: row[10]) ?? .pending
-    baseVersion = row[11]
-    unit = row[12]
-    intent = row[13]
-    device = row[14]
-    attempts = row[15]
-    conflicts = row[16]
-    blockedBy = row[17]
-  }
+    static let columns = """
+        position, sequence, key, entity, id, operation, schema, stamp, madeAt, fields, state, baseVersion, "unit", \
+        intent, device, attempts, conflicts, blockedBy
+        """
 
-  /// As the wire and the seams have it: a delete carries no fields.
-  var change: Change {
-    Change(
-      id: key, sequence: sequence, record: record, operation: operation, schemaVersion: schema,
-      stamp: stamp,
-      baseVersion: baseVersion, fields: operation == .delete ? [:] : fields, unit: unit,
-      intent: intent,
-      deviceID: device)
-  }
+    /// Reads a row of ``columns``.
+    /// - Throws: `JSONFailure` where the deltas cannot be read.
+    init(_ row: Row, _ schema: Schema) throws {
+        let record = RecordKey(row[3], row[4])
+        self.init(row, fields: try DeltaCodec.deltas(row[9], of: schema[record.entity]))
+    }
 
-  /// With its place in life.
-  var queued: QueuedChange {
-    let place: QueuedChange.State =
-      switch state {
-      case .pending: .pending
-      case .uploading: .uploading
-      case .uncertain: .uncertain
-      case .blocked, .blockedAfterSending: .blocked
-      case .failed: .failed
-      }
-    return QueuedChange(
-      change: change, state: place, attempts: attempts, conflicts: conflicts, blockedBy: blockedBy,
-      madeAtMilliseconds: madeAt)
-  }
+    /// Reads a row of ``columns``; deltas that cannot be read are none.
+    init(lenient row: Row, _ schema: Schema) {
+        let record = RecordKey(row[3], row[4])
+        do {
+            self.init(row, fields: try DeltaCodec.deltas(row[9], of: schema[record.entity]))
+        } catch {
+            // A claim sets such a change aside with this as its reason; whoever only looks sees the rest of it.
+            self.init(row, fields: [:])
+        }
+    }
+
+    /// Reads a row of ``columns`` but for its deltas.
+    init(_ row: Row, fields: [String: FieldDelta]) {
+        position = row[0]
+        sequence = row[1]
+        key = row[2]
+        record = RecordKey(row[3], row[4])
+        operation = Operation(number: row[5])
+        schema = row[6]
+        stamp = Stamp(packed: UInt64(bitPattern: row[7]))
+        madeAt = row[8]
+        self.fields = fields
+        state = State(rawValue: row[10]) ?? .pending
+        baseVersion = row[11]
+        unit = row[12]
+        intent = row[13]
+        device = row[14]
+        attempts = row[15]
+        conflicts = row[16]
+        blockedBy = row[17]
+    }
+
+    /// As the wire and the seams have it: a delete carries no fields.
+    var change: Change {
+        Change(
+            id: key, sequence: sequence, record: record, operation: operation, schemaVersion: schema, stamp: stamp,
+            baseVersion: baseVersion, fields: operation == .delete ? [:] : fields, unit: unit, intent: intent,
+            deviceID: device)
+    }
+
+    /// With its place in life.
+    var queued: QueuedChange {
+        let place: QueuedChange.State =
+            switch state {
+            case .pending: .pending
+            case .uploading: .uploading
+            case .uncertain: .uncertain
+            case .blocked, .blockedAfterSending: .blocked
+            case .failed: .failed
+            }
+        return QueuedChange(
+            change: change, state: place, attempts: attempts, conflicts: conflicts, blockedBy: blockedBy,
+            madeAtMilliseconds: madeAt)
+    }
 }
 
 extension Operation {
-  /// The number in `sync_change.operation`.
-  var number: Int64 {
-    switch self {
-    case .create: 0
-    case .update: 1
-    case .delete: 2
+    /// The number in `sync_change.operation`.
+    var number: Int64 {
+        switch self {
+        case .create: 0
+        case .update: 1
+        case .delete: 2
+        }
     }
-  }
 
-  init(number: Int64) {
-    self =
-      switch number {
-      case 0: .create
-      case 2: .delete
-      default: .update
-      }
-  }
+    init(number: Int64) {
+        self =
+            switch number {
+            case 0: .create
+            case 2: .delete
+            default: .update
+            }
+    }
 }

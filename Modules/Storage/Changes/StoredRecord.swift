@@ -3,72 +3,70 @@ import SyncCore
 
 /// One row of `sync_record`: the server's word about a record, as far as it is kept apart from the app's row.
 struct StoredRecord: Hashable {
-  /// The version held.
-  var version: Int64
-  /// The server's state where it is not what row and unsent changes say (see ``Base``); may name some fields only.
-  var base: RecordState?
-  /// Fields of a newer server that are not declared here, given back untouched.
-  var extra: [String: FieldValue] = [:]
+    /// The version held.
+    var version: Int64
+    /// The server's state where it is not what row and unsent changes say (see ``Base``); may name some fields only.
+    var base: RecordState?
+    /// Fields of a newer server that are not declared here, given back untouched.
+    var extra: [String: FieldValue] = [:]
 
-  /// The row of a record, or `nil` where the server never said anything about it.
-  static func read(_ db: Database, _ record: RecordKey) throws -> StoredRecord? {
-    let sql = "SELECT version, base, extra FROM sync_record WHERE entity = ? AND id = ?"
-    let statement = try db.cachedStatement(sql: sql)
-    guard let row = try Row.fetchOne(statement, arguments: [record.entity, record.id]) else {
-      return nil
+    /// The row of a record, or `nil` where the server never said anything about it.
+    static func read(_ db: Database, _ record: RecordKey) throws -> StoredRecord? {
+        let sql = "SELECT version, base, extra FROM sync_record WHERE entity = ? AND id = ?"
+        let statement = try db.cachedStatement(sql: sql)
+        guard let row = try Row.fetchOne(statement, arguments: [record.entity, record.id]) else { return nil }
+        var stored = StoredRecord(version: row[0])
+        if let base = row[1] as String? { stored.base = try decode(base) }
+        if let extra = row[2] as String?, case .object(let fields) = try FieldValue(json: extra) {
+            stored.extra = fields
+        }
+        return stored
     }
-    var stored = StoredRecord(version: row[0])
-    if let base = row[1] as String? { stored.base = try decode(base) }
-    if let extra = row[2] as String?, case .object(let fields) = try FieldValue(json: extra) {
-      stored.extra = fields
+
+    /// Puts the row in place of the one there is; the mark of a full pass stays.
+    func write(_ db: Database, _ record: RecordKey) throws {
+        let sql = """
+            INSERT INTO sync_record (entity, id, version, base, extra) VALUES (?, ?, ?, ?, ?)
+            ON CONFLICT (entity, id) DO UPDATE SET version = excluded.version, base = excluded.base, extra = excluded.extra
+            """
+        try db.cachedStatement(sql: sql).execute(arguments: [
+            record.entity, record.id, version, base.map(Self.encode),
+            extra.isEmpty ? nil : FieldValue.object(extra).jsonText(),
+        ])
     }
-    return stored
-  }
 
-  /// Puts the row in place of the one there is; the mark of a full pass stays.
-  func write(_ db: Database, _ record: RecordKey) throws {
-    let sql = """
-      INSERT INTO sync_record (entity, id, version, base, extra) VALUES (?, ?, ?, ?, ?)
-      ON CONFLICT (entity, id) DO UPDATE SET version = excluded.version, base = excluded.base, extra = excluded.extra
-      """
-    try db.cachedStatement(sql: sql).execute(arguments: [
-      record.entity, record.id, version, base.map(Self.encode),
-      extra.isEmpty ? nil : FieldValue.object(extra).jsonText(),
-    ])
-  }
-
-  /// Takes the row away.
-  static func delete(_ db: Database, _ record: RecordKey) throws {
-    try db.cachedStatement(sql: "DELETE FROM sync_record WHERE entity = ? AND id = ?")
-      .execute(arguments: [record.entity, record.id])
-  }
-
-  /// `{"deleted":true,"fields":{…}}`, values in the wire's form.
-  private static func encode(_ state: RecordState) throws -> String {
-    var writer = JSONWriter()
-    writer.beginObject()
-    if !state.isLive {
-      writer.key("deleted")
-      writer.bool(true)
+    /// Takes the row away.
+    static func delete(_ db: Database, _ record: RecordKey) throws {
+        try db.cachedStatement(sql: "DELETE FROM sync_record WHERE entity = ? AND id = ?")
+            .execute(arguments: [record.entity, record.id])
     }
-    writer.key("fields")
-    try writer.members(state.fields)
-    writer.endObject()
-    return String(decoding: writer.bytes, as: UTF8.self)
-  }
 
-  private static func decode(_ json: String) throws -> RecordState {
-    var reader = JSONReader(json, maximumDepth: JSONReader.contractDepth + 8)
-    var state = RecordState(isLive: true, fields: [:])
-    try reader.beginObject()
-    while let member = try reader.nextKey() {
-      switch member {
-      case "deleted": state.isLive = try !reader.readBool()
-      case "fields": if case .object(let fields) = try reader.readValue() { state.fields = fields }
-      default: try reader.skipValue()
-      }
+    /// `{"deleted":true,"fields":{…}}`, values in the wire's form.
+    private static func encode(_ state: RecordState) throws -> String {
+        var writer = JSONWriter()
+        writer.beginObject()
+        if !state.isLive {
+            writer.key("deleted")
+            writer.bool(true)
+        }
+        writer.key("fields")
+        try writer.members(state.fields)
+        writer.endObject()
+        return String(decoding: writer.bytes, as: UTF8.self)
     }
-    try reader.finish()
-    return state
-  }
+
+    private static func decode(_ json: String) throws -> RecordState {
+        var reader = JSONReader(json, maximumDepth: JSONReader.contractDepth + 8)
+        var state = RecordState(isLive: true, fields: [:])
+        try reader.beginObject()
+        while let member = try reader.nextKey() {
+            switch member {
+            case "deleted": state.isLive = try !reader.readBool()
+            case "fields": if case .object(let fields) = try reader.readValue() { state.fields = fields }
+            default: try reader.skipValue()
+            }
+        }
+        try reader.finish()
+        return state
+    }
 }

@@ -3,48 +3,45 @@ import SyncCore
 
 /// Who syncs a file that several processes have open (PRC-11).
 enum Lease {
-  /// Takes the lease, or prolongs it for the same holder.
-  /// - Returns: its generation, or `nil` where another holder's has not run out.
-  static func take(_ db: Database, holder: String, until: Int64, now: Int64) throws -> Int64? {
-    let row = try Row.fetchOne(
-      db, sql: "SELECT holder, generation, expires FROM sync_lease WHERE one = 1")
-    guard let row else {
-      try db.execute(
-        sql: "INSERT INTO sync_lease (one, holder, generation, expires) VALUES (1, ?, 1, ?)",
-        arguments: [holder, until])
-      return 1
+    /// Takes the lease, or prolongs it for the same holder.
+    /// - Returns: its generation, or `nil` where another holder's has not run out.
+    static func take(_ db: Database, holder: String, until: Int64, now: Int64) throws -> Int64? {
+        let row = try Row.fetchOne(db, sql: "SELECT holder, generation, expires FROM sync_lease WHERE one = 1")
+        guard let row else {
+            try db.execute(
+                sql: "INSERT INTO sync_lease (one, holder, generation, expires) VALUES (1, ?, 1, ?)",
+                arguments: [holder, until])
+            return 1
+        }
+        let (present, generation): (String?, Int64) = (row[0], row[1])
+        if present == holder {
+            try db.execute(sql: "UPDATE sync_lease SET expires = ? WHERE one = 1", arguments: [until])
+            return generation
+        }
+        guard present == nil || (row[2] as Int64? ?? 0) <= now else { return nil }
+        try db.execute(
+            sql: "UPDATE sync_lease SET holder = ?, generation = generation + 1, expires = ? WHERE one = 1",
+            arguments: [holder, until])
+        return generation + 1
     }
-    let (present, generation): (String?, Int64) = (row[0], row[1])
-    if present == holder {
-      try db.execute(sql: "UPDATE sync_lease SET expires = ? WHERE one = 1", arguments: [until])
-      return generation
+
+    static func release(_ db: Database, holder: String) throws {
+        try db.execute(
+            sql: "UPDATE sync_lease SET holder = NULL, expires = NULL WHERE one = 1 AND holder = ?", arguments: [holder]
+        )
     }
-    guard present == nil || (row[2] as Int64? ?? 0) <= now else { return nil }
-    try db.execute(
-      sql:
-        "UPDATE sync_lease SET holder = ?, generation = generation + 1, expires = ? WHERE one = 1",
-      arguments: [holder, until])
-    return generation + 1
-  }
 
-  static func release(_ db: Database, holder: String) throws {
-    try db.execute(
-      sql: "UPDATE sync_lease SET holder = NULL, expires = NULL WHERE one = 1 AND holder = ?",
-      arguments: [holder]
-    )
-  }
-
-  /// A holder that another one has replaced applies no page; its verdicts are still recorded.
-  static func check(_ db: Database, _ generation: Int64?) throws {
-    guard try isHeld(db, generation) else {
-      throw StoreFailure(kind: .refused, message: "Another process syncs this database now.")
+    /// A holder that another one has replaced applies no page; its verdicts are still recorded.
+    static func check(_ db: Database, _ generation: Int64?) throws {
+        guard try isHeld(db, generation) else {
+            throw StoreFailure(kind: .refused, message: "Another process syncs this database now.")
+        }
     }
-  }
 
-  /// Whether nobody took the lease over; a store that never took it is not asked.
-  static func isHeld(_ db: Database, _ generation: Int64?) throws -> Bool {
-    guard let generation else { return true }
-    let sql = "SELECT generation FROM sync_lease WHERE one = 1"
-    return try Int64.fetchOne(db.cachedStatement(sql: sql)) == generation
-  }
+    /// Whether nobody took the lease over; a store that never took it is not asked.
+    static func isHeld(_ db: Database, _ generation: Int64?) throws -> Bool {
+        guard let generation else { return true }
+        let sql = "SELECT generation FROM sync_lease WHERE one = 1"
+        return try Int64.fetchOne(db.cachedStatement(sql: sql)) == generation
+    }
 }

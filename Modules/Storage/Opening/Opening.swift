@@ -4,103 +4,167 @@ import SyncCore
 
 /// Opens a file, or a database of the app's, and makes it ready: engine tables, identity, app tables, triggers.
 enum Opening {
-  /// The lowest SQLite that has all that the triggers use (`->`).
-  static let lowestSQLite = [3, 38, 0]
+    /// The lowest SQLite that has all that the triggers use (`->`).
+    static let lowestSQLite = [3, 38, 0]
 
-  static func open(path: String, _ configuration: StoreConfiguration) throws(StoreFailure)
-    -> any DatabaseWriter
-  {
-    var settings = Configuration()
-    settings.label = "Storage"
-    settings.busyMode = .timeout(configuration.busyTimeout)
-    // iOS ends a process that is suspended while it holds a lock: GRDB then breaks off (PRC-12).
-    settings.observesSuspensionNotifications = true
-    let opened = OpenedDatabase()
-    if let hook = configuration.statementHook {
-      settings.prepareDatabase { db in
-        guard !db.configuration.readonly else { return }
-        db.trace(options: .statement) { event in
-          if !hook(event.description) { opened.interrupt() }
+    static func open(path: String, _ configuration: StoreConfiguration) throws(StoreFailure) -> any DatabaseWriter {
+        var settings = Configuration()
+        settings.label = "Storage"
+        settings.busyMode = .timeout(configuration.busyTimeout)
+        // iOS ends a process that is suspended while it holds a lock: GRDB then breaks off (PRC-12).
+        settings.observesSuspensionNotifications = true
+        let opened = OpenedDatabase()
+        if let hook = configuration.statementHook {
+            settings.prepareDatabase { db in
+                guard !db.configuration.readonly else { return }
+                db.trace(options: .statement) { event in
+                    if !hook(event.description) { opened.interrupt() }
+                }
+            }
         }
-      }
+        do {
+            if path == ":memory:" { return try DatabaseQueue(configuration: settings) }
+            let pool = try DatabasePool(path: path, configuration: settings)
+            opened.set(pool)
+            if configuration.synchronous == .full {
+                try pool.writeWithoutTransaction { try $0.execute(sql: "PRAGMA synchronous = FULL") }
+            }
+            return pool
+        } catch {
+            throw StoreFailure(error, while: "opening \(path)")
+        }
     }
-    do {
-      if path == ":memory:" { return try DatabaseQueue(configuration: settings) }
-      let pool = try DatabasePool(path: path, configuration: settings)
-      opened.set(pool)
-      if configuration.synchronous == .full {
-        try pool.writeWithoutTransaction { try $0.execute(sql: "PRAGMA synchronous = FULL") }
-      }
-      return pool
-    } catch {
-      throw StoreFailure(error, while: "opening \(path)")
-    }
-  }
 
-  /// Makes the database ready in one transaction.
-  static func prepare(
-    _ database: any DatabaseWriter, _ schema: Schema, account: String?,
-    _ configuration: StoreConfiguration
-  ) throws(StoreFailure) -> ApplyContext {
-    do {
-      return try database.write { db in
-        try checkVersion(db)
-        try EngineTables.migrate(db)
-        try bind(db, account)
-        try setUpClock(db, configuration)
-        try Identity.check(db, path: database.path, now: configuration.clock.nowMilliseconds)
-        if configuration.createsTables { try AppTables.create(db, schema) }
-        try AppTables.check(db, schema)
-        try TriggerSetup.install(db, schema, now: configuration.clock.nowMilliseconds)
-        let context = try ApplyContext(db, schema, deltas: configuration.deltas)
-        try SchemaUpgrade.run(db, context, now: configuration.clock.nowMilliseconds)
-        return context
-      }
-    } catch {
-      throw StoreFailure(error, while: "opening the database")
+    /// A database that is open and ready.
+    struct Opened {
+        var database: any DatabaseWriter
+        var context: ApplyContext
+        /// Where a corrupt file was moved to.
+        var movedAside: String?
     }
-  }
 
-  private static func checkVersion(_ db: Database) throws {
-    let text = try String.fetchOne(db, sql: "SELECT sqlite_version()") ?? ""
-    let found = text.split(separator: ".").compactMap { Int($0) }
-    guard found.lexicographicallyPrecedes(lowestSQLite) else { return }
-    let lowest = lowestSQLite.map(String.init).joined(separator: ".")
-    throw StoreFailure(
-      kind: .refused,
-      message: "SQLite \(lowest) or newer is needed; this program runs with \(text).")
-  }
-
-  /// One database belongs to one account (I10).
-  private static func bind(_ db: Database, _ account: String?) throws {
-    guard let account else { return }
-    guard let owner = try Meta.text(db, .account) else {
-      return try Meta.set(db, .account, account)
+    /// Opens a file and makes it ready; one that is corrupt is moved aside, and a new one begun with what can be saved.
+    static func open(
+        path: String, _ schema: Schema, account: String?, _ configuration: StoreConfiguration
+    ) throws(StoreFailure) -> Opened {
+        do {
+            return try attempt(path: path, schema, account: account, configuration)
+        } catch let failure where failure.kind == .corrupt && path != ":memory:" {
+            let now = configuration.clock.nowMilliseconds
+            let old = try Recovery.moveAside(path, now: now)
+            var opened = try attempt(path: path, schema, account: account, configuration)
+            do {
+                _ = try opened.database.write { db in try Recovery.salvage(db, from: old, schema, now: now) }
+            } catch {
+                throw StoreFailure(error, while: "saving the queue of a corrupt database")
+            }
+            opened.movedAside = old
+            return opened
+        }
     }
-    guard owner == account else {
-      throw StoreFailure(
-        kind: .refused,
-        message:
-          "The database belongs to another account; sign that account out, or open another file.")
-    }
-  }
 
-  private static func setUpClock(_ db: Database, _ configuration: StoreConfiguration) throws {
-    let wall = configuration.fixesTriggerClock ? configuration.clock.nowMilliseconds : nil
-    // A mark of a writer that was killed cannot be here: it lives and dies with its transaction.
-    try db.execute(
-      sql: """
-        UPDATE sync_clock SET wall = ?1, seed = ?2, "unit" = NULL, intent = NULL WHERE one = 1
-        AND (wall IS NOT ?1 OR seed IS NOT ?2 OR "unit" IS NOT NULL OR intent IS NOT NULL)
-        """, arguments: [wall, configuration.keySeed])
-  }
+    private static func attempt(
+        path: String, _ schema: Schema, account: String?, _ configuration: StoreConfiguration
+    ) throws(StoreFailure) -> Opened {
+        let database = try open(path: path, configuration)
+        do {
+            try check(database, path)
+            let context = try prepare(database, schema, account: account, configuration)
+            return Opened(database: database, context: context)
+        } catch {
+            do { try database.close() } catch let second {
+                throw StoreFailure(second, while: "\(error.message); closing")
+            }
+            throw error
+        }
+    }
+
+    /// Below this size the whole file is looked through when it opens; above it, only after an operation found it corrupt.
+    private static let checkedBytes = 4 << 20
+
+    private static func check(_ database: any DatabaseWriter, _ path: String) throws(StoreFailure) {
+        let size = FileManager.default.contents(atPath: path + "-corrupt") != nil ? 0 : fileSize(path)
+        guard size < checkedBytes, path != ":memory:" else { return }
+        let found: String?
+        do {
+            found = try database.read { try String.fetchOne($0, sql: "PRAGMA quick_check(1)") }
+        } catch {
+            throw StoreFailure(error, while: "checking the database")
+        }
+        guard found == "ok" else {
+            throw StoreFailure(kind: .corrupt, message: "The database is corrupt: \(found ?? "unreadable")")
+        }
+        CorruptionMark(database: path).remove()
+    }
+
+    private static func fileSize(_ path: String) -> Int {
+        var status = stat()
+        return stat(path, &status) == 0 ? Int(status.st_size) : 0
+    }
+
+    /// Makes the database ready in one transaction.
+    static func prepare(
+        _ database: any DatabaseWriter, _ schema: Schema, account: String?, _ configuration: StoreConfiguration
+    ) throws(StoreFailure) -> ApplyContext {
+        let generation = Generation(database: database.path)
+        do {
+            let (context, number) = try database.write { db in
+                try checkVersion(db)
+                try EngineTables.migrate(db)
+                try bind(db, account)
+                try setUpClock(db, configuration)
+                let number = try Identity.check(
+                    db, path: database.path, noted: generation.read(), now: configuration.clock.nowMilliseconds)
+                if configuration.createsTables { try AppTables.create(db, schema) }
+                try AppTables.check(db, schema)
+                try TriggerSetup.install(db, schema, now: configuration.clock.nowMilliseconds)
+                let context = try ApplyContext(db, schema, deltas: configuration.deltas)
+                try SchemaUpgrade.run(db, context, now: configuration.clock.nowMilliseconds)
+                return (context, number)
+            }
+            if Identity.home(of: database.path) != nil { generation.write(number) }
+            return context
+        } catch {
+            throw StoreFailure(error, while: "opening the database")
+        }
+    }
+
+    private static func checkVersion(_ db: Database) throws {
+        let text = try String.fetchOne(db, sql: "SELECT sqlite_version()") ?? ""
+        let found = text.split(separator: ".").compactMap { Int($0) }
+        guard found.lexicographicallyPrecedes(lowestSQLite) else { return }
+        let lowest = lowestSQLite.map(String.init).joined(separator: ".")
+        throw StoreFailure(
+            kind: .refused, message: "SQLite \(lowest) or newer is needed; this program runs with \(text).")
+    }
+
+    /// One database belongs to one account (I10).
+    private static func bind(_ db: Database, _ account: String?) throws {
+        guard let account else { return }
+        guard let owner = try Meta.text(db, .account) else { return try Meta.set(db, .account, account) }
+        guard owner == account else {
+            throw StoreFailure(
+                kind: .refused,
+                message: "The database belongs to another account; sign that account out, or open another file.")
+        }
+    }
+
+    private static func setUpClock(_ db: Database, _ configuration: StoreConfiguration) throws {
+        let wall = configuration.fixesTriggerClock ? configuration.clock.nowMilliseconds : nil
+        // A mark of a writer that was killed cannot be here: it lives and dies with its transaction.
+        try db.execute(
+            sql: """
+                UPDATE sync_clock SET wall = ?1, seed = ?2, "unit" = NULL, intent = NULL WHERE one = 1
+                AND (wall IS NOT ?1 OR seed IS NOT ?2 OR "unit" IS NOT NULL OR intent IS NOT NULL)
+                """, arguments: [wall, configuration.keySeed])
+    }
 }
 
 /// The database whose statements a test's hook breaks off.
 private final class OpenedDatabase: @unchecked Sendable {  // the lock guards the field
-  private let lock = NSLock()
-  private weak var pool: DatabasePool?
+    private let lock = NSLock()
+    private weak var pool: DatabasePool?
 
-  func set(_ pool: DatabasePool) { lock.withLock { self.pool = pool } }
-  func interrupt() { lock.withLock { pool }?.interrupt() }
+    func set(_ pool: DatabasePool) { lock.withLock { self.pool = pool } }
+    func interrupt() { lock.withLock { pool }?.interrupt() }
 }

@@ -3,59 +3,58 @@ public import SyncCore
 
 /// How a ``Store`` opens and runs; the defaults are for an app.
 public struct StoreConfiguration: Sendable {
-  /// What a commit promises when the power goes.
-  public enum Synchronous: String, Sendable, Hashable {
-    /// A crash of the app loses nothing; a power loss may lose the last commits, never the file's consistency.
-    case normal = "NORMAL"
-    /// No commit is lost; each costs a flush of the disk.
-    case full = "FULL"
-  }
+    /// What a commit promises when the power goes.
+    public enum Synchronous: String, Sendable, Hashable {
+        /// A crash of the app loses nothing; a power loss may lose the last commits, never the file's consistency.
+        case normal = "NORMAL"
+        /// No commit is lost; each costs a flush of the disk.
+        case full = "FULL"
+    }
 
-  public var synchronous: Synchronous
-  /// How long a write waits for another process's lock, in seconds; then ``StoreFailure`` with `busy`.
-  public var busyTimeout: Double
-  /// How deltas are composed and replayed; DeltaCalculator brings more than the default.
-  public var deltas: any DeltaCalculation
-  public var clock: any WallClock
-  /// For tests: makes keys follow from this seed and the sequence; `nil` takes SQLite's random source.
-  public var keySeed: Int64?
-  /// For tests: triggers read ``clock`` as it was before each write through the store, not the system's time.
-  public var fixesTriggerClock: Bool
-  /// Where the actor runs: by default a serial executor of its own, so that a busy file blocks no cooperative thread.
-  public var executor: (any SerialExecutor)?
-  /// Makes the app's tables from the declared fields where they are missing; `false` where the app has its migrations.
-  public var createsTables: Bool
-  /// For tests: sees each SQL statement before it runs on the writing connection; `false` breaks it off.
-  public var statementHook: (@Sendable (String) -> Bool)?
+    public var synchronous: Synchronous
+    /// How long a write waits for another process's lock, in seconds; then ``StoreFailure`` with `busy`.
+    public var busyTimeout: Double
+    /// How deltas are composed and replayed; DeltaCalculator brings more than the default.
+    public var deltas: any DeltaCalculation
+    public var clock: any WallClock
+    /// For tests: makes keys follow from this seed and the sequence; `nil` takes SQLite's random source.
+    public var keySeed: Int64?
+    /// For tests: triggers read ``clock`` as it was before each write through the store, not the system's time.
+    public var fixesTriggerClock: Bool
+    /// Where the actor runs: by default a serial executor of its own, so that a busy file blocks no cooperative thread.
+    public var executor: (any SerialExecutor)?
+    /// Makes the app's tables from the declared fields where they are missing; `false` where the app has its migrations.
+    public var createsTables: Bool
+    /// For tests: sees each SQL statement before it runs on the writing connection; `false` breaks it off.
+    public var statementHook: (@Sendable (String) -> Bool)?
 
-  public init(
-    synchronous: Synchronous = .normal, busyTimeout: Double = 5,
-    deltas: any DeltaCalculation = LastWriterDeltas(),
-    clock: any WallClock = SystemWallClock(),  // live
-    keySeed: Int64? = nil, fixesTriggerClock: Bool = false,
-    executor: (any SerialExecutor)? = FileExecutor(),  // live
-    createsTables: Bool = true, statementHook: (@Sendable (String) -> Bool)? = nil
-  ) {
-    self.synchronous = synchronous
-    self.busyTimeout = busyTimeout
-    self.deltas = deltas
-    self.clock = clock
-    self.keySeed = keySeed
-    self.fixesTriggerClock = fixesTriggerClock
-    self.executor = executor
-    self.createsTables = createsTables
-    self.statementHook = statementHook
-  }
+    public init(
+        synchronous: Synchronous = .normal, busyTimeout: Double = 5, deltas: any DeltaCalculation = LastWriterDeltas(),
+        clock: any WallClock = SystemWallClock(),  // live
+        keySeed: Int64? = nil, fixesTriggerClock: Bool = false,
+        executor: (any SerialExecutor)? = FileExecutor(),  // live
+        createsTables: Bool = true, statementHook: (@Sendable (String) -> Bool)? = nil
+    ) {
+        self.synchronous = synchronous
+        self.busyTimeout = busyTimeout
+        self.deltas = deltas
+        self.clock = clock
+        self.keySeed = keySeed
+        self.fixesTriggerClock = fixesTriggerClock
+        self.executor = executor
+        self.createsTables = createsTables
+        self.statementHook = statementHook
+    }
 }
 
 /// A serial executor on a thread of the system's own: what it runs may block on a file.
 public final class FileExecutor: SerialExecutor {
-  private let queue = DispatchQueue(label: "storage")  // live
+    private let queue = DispatchQueue(label: "storage")  // live
 
-  public init() {}
+    public init() {}
 
-  public func enqueue(_ job: consuming ExecutorJob) {
-    let job = UnownedJob(job)
-    queue.async { job.runSynchronously(on: self.asUnownedSerialExecutor()) }
-  }
+    public func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        queue.async { job.runSynchronously(on: self.asUnownedSerialExecutor()) }
+    }
 }

@@ -2,33 +2,31 @@ import GRDB
 import SyncCore
 
 extension StoreFailure {
-  /// The failure that an error of GRDB's, SQLite's or the app's is; one that is a failure already stays as it is.
-  init(_ error: any Error, while doing: String) {
-    if let failure = error as? StoreFailure {
-      self = failure
-      return
+    /// The failure that an error of GRDB's, SQLite's or the app's is; one that is a failure already stays as it is.
+    init(_ error: any Error, while doing: String) {
+        if let failure = error as? StoreFailure {
+            self = failure
+            return
+        }
+        guard let error = error as? DatabaseError else {
+            self.init(kind: .unexpected, message: "\(doing): \(error)")
+            return
+        }
+        let code = Int(error.extendedResultCode.rawValue)
+        let text = error.message ?? "SQLite error \(code)"
+        self.init(kind: Self.kind(error.resultCode), message: "\(doing): \(text)", code: code)
     }
-    guard let error = error as? DatabaseError else {
-      self.init(kind: .unexpected, message: "\(doing): \(error)")
-      return
-    }
-    let code = Int(error.extendedResultCode.rawValue)
-    let text = error.message ?? "SQLite error \(code)"
-    self.init(kind: Self.kind(error.resultCode), message: "\(doing): \(text)", code: code)
-  }
 
-  private static func kind(_ code: ResultCode) -> Kind {
-    switch code {
-    case .SQLITE_BUSY, .SQLITE_LOCKED: .busy
-    case .SQLITE_FULL: .full
-    case .SQLITE_IOERR, .SQLITE_CANTOPEN, .SQLITE_PERM, .SQLITE_AUTH, .SQLITE_PROTOCOL,
-      .SQLITE_NOLFS:
-      .io
-    case .SQLITE_CORRUPT, .SQLITE_NOTADB: .corrupt
-    case .SQLITE_READONLY: .readOnly
-    case .SQLITE_CONSTRAINT, .SQLITE_MISMATCH, .SQLITE_TOOBIG, .SQLITE_RANGE: .invalid
-    case .SQLITE_INTERRUPT, .SQLITE_ABORT: .io
-    default: .unexpected
+    private static func kind(_ code: ResultCode) -> Kind {
+        switch code {
+        case .SQLITE_BUSY, .SQLITE_LOCKED: .busy
+        case .SQLITE_FULL: .full
+        case .SQLITE_IOERR, .SQLITE_CANTOPEN, .SQLITE_PERM, .SQLITE_AUTH, .SQLITE_PROTOCOL, .SQLITE_NOLFS: .io
+        case .SQLITE_CORRUPT, .SQLITE_NOTADB: .corrupt
+        case .SQLITE_READONLY: .readOnly
+        case .SQLITE_CONSTRAINT, .SQLITE_MISMATCH, .SQLITE_TOOBIG, .SQLITE_RANGE: .invalid
+        case .SQLITE_INTERRUPT, .SQLITE_ABORT: .io
+        default: .unexpected
+        }
     }
-  }
 }

@@ -3,85 +3,76 @@ import SyncCore
 
 /// The app's tables for a quick start, made from the declared fields; and the check that what is declared is there.
 enum AppTables {
-  /// Makes tables and columns that are missing; parents are foreign keys that take their children along.
-  static func create(_ db: Database, _ schema: Schema) throws {
-    for entity in schema.entities {
-      if try db.tableExists(entity.table) {
-        try addColumns(db, entity)
-      } else {
-        try createTable(db, entity, schema)
-      }
+    /// Makes tables and columns that are missing; parents are foreign keys that take their children along.
+    static func create(_ db: Database, _ schema: Schema) throws {
+        for entity in schema.entities {
+            if try db.tableExists(entity.table) {
+                try addColumns(db, entity)
+            } else {
+                try createTable(db, entity, schema)
+            }
+        }
     }
-  }
 
-  private static func createTable(_ db: Database, _ entity: EntitySchema, _ schema: Schema) throws {
-    var lines = ["\(quoted(entity.keyColumn)) TEXT PRIMARY KEY NOT NULL"]
-    for field in entity.fields {
-      var line = "\(quoted(field.column)) \(type(field.kind))"
-      if field.isRequired { line += " NOT NULL" }
-      if let reference = field.reference, reference.isParent, let parent = schema[reference.entity]
-      {
-        line +=
-          " REFERENCES \(quoted(parent.table)) (\(quoted(parent.keyColumn))) ON DELETE CASCADE"
-      }
-      lines.append(line)
+    private static func createTable(_ db: Database, _ entity: EntitySchema, _ schema: Schema) throws {
+        var lines = ["\(quoted(entity.keyColumn)) TEXT PRIMARY KEY NOT NULL"]
+        for field in entity.fields {
+            var line = "\(quoted(field.column)) \(type(field.kind))"
+            if field.isRequired { line += " NOT NULL" }
+            if let reference = field.reference, reference.isParent, let parent = schema[reference.entity] {
+                line += " REFERENCES \(quoted(parent.table)) (\(quoted(parent.keyColumn))) ON DELETE CASCADE"
+            }
+            lines.append(line)
+        }
+        try db.execute(sql: "CREATE TABLE \(quoted(entity.table)) (\(lines.joined(separator: ", ")))")
+        for parent in entity.parents {
+            try db.execute(
+                sql: """
+                    CREATE INDEX \(quoted("\(entity.table)_on_\(parent.column)")) \
+                    ON \(quoted(entity.table)) (\(quoted(parent.column)))
+                    """)
+        }
     }
-    try db.execute(sql: "CREATE TABLE \(quoted(entity.table)) (\(lines.joined(separator: ", ")))")
-    for parent in entity.parents {
-      try db.execute(
-        sql: """
-          CREATE INDEX \(quoted("\(entity.table)_on_\(parent.column)")) \
-          ON \(quoted(entity.table)) (\(quoted(parent.column)))
-          """)
+
+    private static func addColumns(_ db: Database, _ entity: EntitySchema) throws {
+        let present = Set(try db.columns(in: entity.table).map { $0.name.lowercased() })
+        for field in entity.fields where !present.contains(field.column.lowercased()) {
+            // A new column cannot be required: the rows that are there have no value for it.
+            try db.execute(
+                sql: "ALTER TABLE \(quoted(entity.table)) ADD COLUMN \(quoted(field.column)) \(type(field.kind))")
+        }
     }
-  }
 
-  private static func addColumns(_ db: Database, _ entity: EntitySchema) throws {
-    let present = Set(try db.columns(in: entity.table).map { $0.name.lowercased() })
-    for field in entity.fields where !present.contains(field.column.lowercased()) {
-      // A new column cannot be required: the rows that are there have no value for it.
-      try db.execute(
-        sql:
-          "ALTER TABLE \(quoted(entity.table)) ADD COLUMN \(quoted(field.column)) \(type(field.kind))"
-      )
+    /// Checks that tables, key columns and columns are there, and that a row is found by its id alone.
+    /// - Throws: ``StoreFailure`` (`invalid`) that says what to write instead.
+    static func check(_ db: Database, _ schema: Schema) throws {
+        for entity in schema.entities {
+            guard try db.tableExists(entity.table) else {
+                throw mistake("There is no table “\(entity.table)” for the entity “\(entity.name)”; create it first.")
+            }
+            let present = Set(try db.columns(in: entity.table).map { $0.name.lowercased() })
+            for column in [entity.keyColumn] + entity.fields.map(\.column)
+            where !present.contains(column.lowercased()) {
+                throw mistake("The table “\(entity.table)” has no column “\(column)”; add it, or declare another one.")
+            }
+            guard try db.table(entity.table, hasUniqueKey: [entity.keyColumn]) else {
+                throw mistake(
+                    "The column “\(entity.keyColumn)” of “\(entity.table)” is not unique; make it the primary key.")
+            }
+        }
     }
-  }
 
-  /// Checks that tables, key columns and columns are there, and that a row is found by its id alone.
-  /// - Throws: ``StoreFailure`` (`invalid`) that says what to write instead.
-  static func check(_ db: Database, _ schema: Schema) throws {
-    for entity in schema.entities {
-      guard try db.tableExists(entity.table) else {
-        throw mistake(
-          "There is no table “\(entity.table)” for the entity “\(entity.name)”; create it first.")
-      }
-      let present = Set(try db.columns(in: entity.table).map { $0.name.lowercased() })
-      for column in [entity.keyColumn] + entity.fields.map(\.column)
-      where !present.contains(column.lowercased()) {
-        throw mistake(
-          "The table “\(entity.table)” has no column “\(column)”; add it, or declare another one.")
-      }
-      guard try db.table(entity.table, hasUniqueKey: [entity.keyColumn]) else {
-        throw mistake(
-          "The column “\(entity.keyColumn)” of “\(entity.table)” is not unique; make it the primary key."
-        )
-      }
+    private static func mistake(_ message: String) -> StoreFailure { StoreFailure(kind: .invalid, message: message) }
+
+    private static func type(_ kind: FieldKind) -> String {
+        switch kind {
+        case .text, .date, .json: "TEXT"
+        case .integer: "INTEGER"
+        case .real: "REAL"
+        case .boolean: "BOOLEAN"
+        case .data: "BLOB"
+        }
     }
-  }
 
-  private static func mistake(_ message: String) -> StoreFailure {
-    StoreFailure(kind: .invalid, message: message)
-  }
-
-  private static func type(_ kind: FieldKind) -> String {
-    switch kind {
-    case .text, .date, .json: "TEXT"
-    case .integer: "INTEGER"
-    case .real: "REAL"
-    case .boolean: "BOOLEAN"
-    case .data: "BLOB"
-    }
-  }
-
-  private static func quoted(_ name: String) -> String { "\"\(name)\"" }
+    private static func quoted(_ name: String) -> String { "\"\(name)\"" }
 }

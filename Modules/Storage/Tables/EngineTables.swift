@@ -7,111 +7,123 @@ import SyncCore
 /// its number, so a file killed at any statement is of the old or of the new format. A newer number than this program
 /// knows is refused before anything is written.
 enum EngineTables {
-  /// The format that this program writes.
-  static let format: Int64 = 1
+    /// The format that this program writes.
+    static let format: Int64 = 1
 
-  /// The format of the file; `nil` for one without engine tables.
-  static func found(_ db: Database) throws -> Int64? {
-    let sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'sync_meta'"
-    guard try Row.fetchOne(db, sql: sql) != nil else { return nil }
-    return try Meta.integer(db, .format) ?? 0
-  }
-
-  /// Makes or upgrades the tables inside the caller's transaction.
-  /// - Throws: ``StoreFailure`` (`refused`) for a file of a newer program.
-  static func migrate(_ db: Database) throws {
-    let found = try found(db) ?? 0
-    guard found <= format else { throw newer(found) }
-    for number in stride(from: found + 1, through: format, by: 1) {
-      for statement in steps[Int(number) - 1] { try db.execute(sql: statement) }
+    /// The format of the file; `nil` for one without engine tables.
+    static func found(_ db: Database) throws -> Int64? {
+        let sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'sync_meta'"
+        guard try Row.fetchOne(db, sql: sql) != nil else { return nil }
+        return try Meta.integer(db, .format) ?? 0
     }
-    if found < format { try Meta.set(db, .format, format) }
-  }
 
-  /// What a file of a newer program is refused with.
-  static func newer(_ found: Int64) -> StoreFailure {
-    StoreFailure(
-      kind: .refused,
-      message:
-        "The database has engine tables of format \(found); this program knows up to \(format). "
-        + "Open it with a newer version; nothing was changed.")
-  }
+    /// Makes or upgrades the tables inside the caller's transaction.
+    /// - Throws: ``StoreFailure`` (`refused`) for a file of a newer program.
+    static func migrate(_ db: Database) throws {
+        let found = try found(db) ?? 0
+        guard found <= format else { throw newer(found) }
+        for number in stride(from: found + 1, through: format, by: 1) {
+            for statement in steps[Int(number) - 1] { try db.execute(sql: statement) }
+        }
+        if found < format { try Meta.set(db, .format, format) }
+    }
 
-  /// `steps[n]` leads from format n to format n + 1.
-  private static let steps: [[String]] = [
-    [
-      """
-      CREATE TABLE sync_meta (key TEXT PRIMARY KEY NOT NULL, value) WITHOUT ROWID
-      """,
-      """
-      CREATE TABLE sync_clock (
-        one INTEGER PRIMARY KEY CHECK (one = 1), applying INTEGER NOT NULL DEFAULT 0,
-        sequence INTEGER NOT NULL DEFAULT 0, stamp INTEGER NOT NULL DEFAULT 0,
-        queued INTEGER NOT NULL DEFAULT 0,
-        wall INTEGER, seed INTEGER, "unit" TEXT, intent TEXT)
-      """,
-      """
-      INSERT INTO sync_clock (one) VALUES (1)
-      """,
-      """
-      CREATE TABLE sync_change (
-        position INTEGER PRIMARY KEY, sequence INTEGER NOT NULL, key TEXT NOT NULL,
-        entity TEXT NOT NULL, id TEXT NOT NULL, operation INTEGER NOT NULL, schema INTEGER NOT NULL,
-        stamp INTEGER NOT NULL, madeAt INTEGER NOT NULL, fields TEXT NOT NULL,
-        state INTEGER NOT NULL DEFAULT 0, baseVersion INTEGER, "unit" TEXT, intent TEXT, device TEXT,
-        attempts INTEGER NOT NULL DEFAULT 0, conflicts INTEGER NOT NULL DEFAULT 0, blockedBy TEXT)
-      """,
-      "CREATE INDEX sync_change_record ON sync_change (entity, id)",
-      "CREATE INDEX sync_change_successor ON sync_change (sequence) WHERE sequence <> position",
-      "CREATE INDEX sync_change_aside ON sync_change (state) WHERE state <> 0",
-      """
-      CREATE TABLE sync_record (
-        entity TEXT NOT NULL, id TEXT NOT NULL, version INTEGER NOT NULL, base TEXT, extra TEXT, pass INTEGER,
-        PRIMARY KEY (entity, id)) WITHOUT ROWID
-      """,
-      """
-      CREATE TABLE sync_failure (
-        key TEXT PRIMARY KEY NOT NULL, position INTEGER NOT NULL, reason TEXT NOT NULL,
-        failedAt INTEGER NOT NULL, uncertain INTEGER NOT NULL) WITHOUT ROWID
-      """,
-      """
-      CREATE TABLE sync_conflict (
-        number INTEGER PRIMARY KEY, key TEXT, entity TEXT NOT NULL, id TEXT NOT NULL, field TEXT, mine TEXT,
-        theirs TEXT, winner TEXT, rule TEXT, at INTEGER NOT NULL, kind TEXT NOT NULL,
-        UNIQUE (key, field, kind))
-      """,
-      """
-      CREATE TABLE sync_held (
-        entity TEXT NOT NULL, id TEXT NOT NULL, version INTEGER NOT NULL, reason TEXT NOT NULL, detail TEXT,
-        waitsEntity TEXT, waitsID TEXT, record TEXT NOT NULL,
-        PRIMARY KEY (entity, id)) WITHOUT ROWID
-      """,
-      "CREATE INDEX sync_held_waits ON sync_held (waitsEntity, waitsID) WHERE waitsEntity IS NOT NULL",
-      """
-      CREATE TABLE sync_replaced (
-        entity TEXT NOT NULL, id TEXT NOT NULL, cause TEXT NOT NULL, fields TEXT NOT NULL,
-        PRIMARY KEY (entity, id)) WITHOUT ROWID
-      """,
-      """
-      CREATE TABLE sync_identity (
-        entity TEXT NOT NULL, id TEXT NOT NULL, serverID TEXT NOT NULL, PRIMARY KEY (entity, id)) WITHOUT ROWID
-      """,
-      "CREATE UNIQUE INDEX sync_identity_server ON sync_identity (entity, serverID)",
-      """
-      CREATE TABLE sync_download (
-        scope TEXT PRIMARY KEY NOT NULL, priority INTEGER NOT NULL, asked INTEGER NOT NULL,
-        claimed INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID
-      """,
-      """
-      CREATE TABLE sync_lease (
-        one INTEGER PRIMARY KEY CHECK (one = 1), holder TEXT, generation INTEGER NOT NULL, expires INTEGER)
-      """,
-      """
-      CREATE TABLE sync_event (
-        number INTEGER PRIMARY KEY, at INTEGER NOT NULL, kind TEXT NOT NULL, entity TEXT, id TEXT, key TEXT,
-        detail TEXT)
-      """,
-      "CREATE TABLE sync_cycle (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, summary TEXT NOT NULL)",
+    /// Takes everything out but the format, the clock and what says where the file is.
+    static func empty(_ db: Database) throws {
+        let tables = [
+            "sync_change", "sync_record", "sync_failure", "sync_conflict", "sync_held", "sync_replaced",
+            "sync_identity",
+            "sync_download", "sync_event", "sync_cycle",
+        ]
+        for table in tables { try db.execute(sql: "DELETE FROM \(table)") }
+        try db.execute(sql: "UPDATE sync_clock SET queued = 0, \"unit\" = NULL, intent = NULL")
+        let kept = [Meta.Key.format, .home, .generation, .schema].map { "'\($0.rawValue)'" }.joined(separator: ", ")
+        try db.execute(sql: "DELETE FROM sync_meta WHERE key NOT IN (\(kept))")
+    }
+
+    /// What a file of a newer program is refused with.
+    static func newer(_ found: Int64) -> StoreFailure {
+        StoreFailure(
+            kind: .refused,
+            message: "The database has engine tables of format \(found); this program knows up to \(format). "
+                + "Open it with a newer version; nothing was changed.")
+    }
+
+    /// `steps[n]` leads from format n to format n + 1.
+    private static let steps: [[String]] = [
+        [
+            """
+            CREATE TABLE sync_meta (key TEXT PRIMARY KEY NOT NULL, value) WITHOUT ROWID
+            """,
+            """
+            CREATE TABLE sync_clock (
+              one INTEGER PRIMARY KEY CHECK (one = 1), applying INTEGER NOT NULL DEFAULT 0,
+              sequence INTEGER NOT NULL DEFAULT 0, stamp INTEGER NOT NULL DEFAULT 0,
+              queued INTEGER NOT NULL DEFAULT 0,
+              wall INTEGER, seed INTEGER, "unit" TEXT, intent TEXT)
+            """,
+            """
+            INSERT INTO sync_clock (one) VALUES (1)
+            """,
+            """
+            CREATE TABLE sync_change (
+              position INTEGER PRIMARY KEY, sequence INTEGER NOT NULL, key TEXT NOT NULL,
+              entity TEXT NOT NULL, id TEXT NOT NULL, operation INTEGER NOT NULL, schema INTEGER NOT NULL,
+              stamp INTEGER NOT NULL, madeAt INTEGER NOT NULL, fields TEXT NOT NULL,
+              state INTEGER NOT NULL DEFAULT 0, baseVersion INTEGER, "unit" TEXT, intent TEXT, device TEXT,
+              attempts INTEGER NOT NULL DEFAULT 0, conflicts INTEGER NOT NULL DEFAULT 0, blockedBy TEXT)
+            """,
+            "CREATE INDEX sync_change_record ON sync_change (entity, id)",
+            "CREATE INDEX sync_change_successor ON sync_change (sequence) WHERE sequence <> position",
+            "CREATE INDEX sync_change_aside ON sync_change (state) WHERE state <> 0",
+            """
+            CREATE TABLE sync_record (
+              entity TEXT NOT NULL, id TEXT NOT NULL, version INTEGER NOT NULL, base TEXT, extra TEXT, pass INTEGER,
+              PRIMARY KEY (entity, id)) WITHOUT ROWID
+            """,
+            """
+            CREATE TABLE sync_failure (
+              key TEXT PRIMARY KEY NOT NULL, position INTEGER NOT NULL, reason TEXT NOT NULL,
+              failedAt INTEGER NOT NULL, uncertain INTEGER NOT NULL) WITHOUT ROWID
+            """,
+            """
+            CREATE TABLE sync_conflict (
+              number INTEGER PRIMARY KEY, key TEXT, entity TEXT NOT NULL, id TEXT NOT NULL, field TEXT, mine TEXT,
+              theirs TEXT, winner TEXT, rule TEXT, at INTEGER NOT NULL, kind TEXT NOT NULL,
+              UNIQUE (key, field, kind))
+            """,
+            """
+            CREATE TABLE sync_held (
+              entity TEXT NOT NULL, id TEXT NOT NULL, version INTEGER NOT NULL, reason TEXT NOT NULL, detail TEXT,
+              waitsEntity TEXT, waitsID TEXT, record TEXT NOT NULL,
+              PRIMARY KEY (entity, id)) WITHOUT ROWID
+            """,
+            "CREATE INDEX sync_held_waits ON sync_held (waitsEntity, waitsID) WHERE waitsEntity IS NOT NULL",
+            """
+            CREATE TABLE sync_replaced (
+              entity TEXT NOT NULL, id TEXT NOT NULL, cause TEXT NOT NULL, fields TEXT NOT NULL,
+              PRIMARY KEY (entity, id)) WITHOUT ROWID
+            """,
+            """
+            CREATE TABLE sync_identity (
+              entity TEXT NOT NULL, id TEXT NOT NULL, serverID TEXT NOT NULL, PRIMARY KEY (entity, id)) WITHOUT ROWID
+            """,
+            "CREATE UNIQUE INDEX sync_identity_server ON sync_identity (entity, serverID)",
+            """
+            CREATE TABLE sync_download (
+              scope TEXT PRIMARY KEY NOT NULL, priority INTEGER NOT NULL, asked INTEGER NOT NULL,
+              claimed INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID
+            """,
+            """
+            CREATE TABLE sync_lease (
+              one INTEGER PRIMARY KEY CHECK (one = 1), holder TEXT, generation INTEGER NOT NULL, expires INTEGER)
+            """,
+            """
+            CREATE TABLE sync_event (
+              number INTEGER PRIMARY KEY, at INTEGER NOT NULL, kind TEXT NOT NULL, entity TEXT, id TEXT, key TEXT,
+              detail TEXT)
+            """,
+            "CREATE TABLE sync_cycle (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, summary TEXT NOT NULL)",
+        ]
     ]
-  ]
 }

@@ -2,47 +2,47 @@ import GRDB
 
 /// Single values of the file, in `sync_meta`.
 enum Meta {
-  enum Key: String, CaseIterable {
-    /// The number of the engine tables' format.
-    case format
-    /// The device id, and the place (volume and inode) at which the file was when it was given.
-    case device, home
-    /// Counts openings and claims; also kept outside the file, so that an older copy of it is noticed.
-    case generation
-    /// Whose database it is.
-    case account
-    /// What the server said of its data.
-    case dataset, epoch
-    /// Everything up to this version is applied here.
-    case checkpoint
-    /// The number of the present or last full pass, and the one that the last change of epoch began.
-    case pass, epochPass
-    /// A full pass has begun and not ended; rows in step when it began; whether its end waits for the app's word.
-    case passRuns, passRows, passAwaits
-    /// Changes up to this sequence were made in an earlier epoch: they are first sent without `baseVersion`.
-    case epochSequence
-    /// The queue's schedule, as JSON.
-    case schedule
-    /// The declared schema, as the triggers were made for it.
-    case schema
-  }
+    enum Key: String, CaseIterable {
+        /// The number of the engine tables' format.
+        case format
+        /// The device id, and the place (volume and inode) at which the file was when it was given.
+        case device, home
+        /// Counts openings and claims; also kept outside the file, so that an older copy of it is noticed.
+        case generation
+        /// Whose database it is.
+        case account
+        /// What the server said of its data.
+        case dataset, epoch
+        /// Everything up to this version is applied here.
+        case checkpoint
+        /// The number of the present or last full pass, and the one that the last change of epoch began.
+        case pass, epochPass
+        /// A full pass has begun and not ended; rows in step when it began; whether its end waits for the app's word.
+        case passRuns, passRows, passAwaits
+        /// Changes up to this sequence were made in an earlier epoch: they are first sent without `baseVersion`.
+        case epochSequence
+        /// The queue's schedule, as JSON.
+        case schedule
+        /// The declared schema, as the triggers were made for it.
+        case schema
+    }
 
-  static func integer(_ db: Database, _ key: Key) throws -> Int64? {
-    try Int64.fetchOne(db.cachedStatement(sql: select), arguments: [key.rawValue])
-  }
+    static func integer(_ db: Database, _ key: Key) throws -> Int64? {
+        try Int64.fetchOne(db.cachedStatement(sql: select), arguments: [key.rawValue])
+    }
 
-  static func text(_ db: Database, _ key: Key) throws -> String? {
-    try String.fetchOne(db.cachedStatement(sql: select), arguments: [key.rawValue])
-  }
+    static func text(_ db: Database, _ key: Key) throws -> String? {
+        try String.fetchOne(db.cachedStatement(sql: select), arguments: [key.rawValue])
+    }
 
-  static func set(_ db: Database, _ key: Key, _ value: (any DatabaseValueConvertible)?) throws {
-    try db.cachedStatement(
-      sql: """
-        INSERT INTO sync_meta (key, value) VALUES (?, ?)
-        ON CONFLICT (key) DO UPDATE SET value = excluded.value
-        """
-    ).execute(arguments: [key.rawValue, value])
-  }
+    static func set(_ db: Database, _ key: Key, _ value: (any DatabaseValueConvertible)?) throws {
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO sync_meta (key, value) VALUES (?, ?)
+                ON CONFLICT (key) DO UPDATE SET value = excluded.value
+                """
+        ).execute(arguments: [key.rawValue, value])
+    }
 
-  private static let select = "SELECT value FROM sync_meta WHERE key = ?"
+    private static let select = "SELECT value FROM sync_meta WHERE key = ?"
 }
