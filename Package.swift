@@ -8,6 +8,11 @@ let httpTypes: Target.Dependency = .product(name: "HTTPTypes", package: "swift-h
 let asyncHTTPClient: Target.Dependency = .product(
     name: "AsyncHTTPClient", package: "async-http-client",
     condition: .when(platforms: [.linux], traits: ["AsyncHTTPClient"]))
+/// The types in AsyncHTTPClient's interface; it brings these packages along anyway.
+let nio = [("NIOCore", "swift-nio"), ("NIOHTTP1", "swift-nio"), ("NIOSSL", "swift-nio-ssl")].map {
+    Target.Dependency.product(
+        name: $0, package: $1, condition: .when(platforms: [.linux], traits: ["AsyncHTTPClient"]))
+}
 
 /// The six modules around SyncCore; none may depend on another (`.ci/check-imports` holds them to it).
 let leaves = ["DeltaCalculator", "Storage", "UploadQueue", "DownloadQueue", "SyncState", "Transport"]
@@ -32,6 +37,8 @@ let package = Package(
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
         .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.81.0"),
+        .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.29.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
     ],
     targets: [
@@ -45,7 +52,7 @@ let package = Package(
         .target(name: "DownloadQueue", dependencies: [core], path: "Modules/DownloadQueue"),
         .target(name: "SyncState", dependencies: [core], path: "Modules/SyncState"),
         .target(
-            name: "Transport", dependencies: [core, httpTypes, log, asyncHTTPClient, "CZlib"],
+            name: "Transport", dependencies: [core, httpTypes, log, asyncHTTPClient, "CZlib"] + nio,
             path: "Modules/Transport"),
 
         // The only room that knows all the others.
@@ -98,6 +105,8 @@ let package = Package(
         .testTarget(
             name: "SyncServerTests", dependencies: [core, "SyncServer", "SyncTesting", sqlite],
             path: "Tests/SyncServerTests"),
+        // `Tests/run simulate`; a program, but no product.
+        .executableTarget(name: "simulate", dependencies: ["SyncSimulator"], path: "Tests/Simulate"),
         .testTarget(
             name: "SyncTestingTests", dependencies: [core, "SyncTesting"], path: "Tests/SyncTestingTests"),
         .testTarget(

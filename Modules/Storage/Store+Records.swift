@@ -8,7 +8,8 @@ extension Store: RecordStore {
                 deviceID: try Meta.text(db, .device) ?? "", dataset: try Meta.text(db, .dataset),
                 epoch: try Meta.text(db, .epoch), checkpoint: try Meta.integer(db, .checkpoint) ?? 0,
                 isInFullPass: try Meta.integer(db, .passRuns) == 1,
-                awaitsConfirmation: try Meta.integer(db, .passAwaits) == 1, held: try HeldRecords.count(db))
+                awaitsConfirmation: try Meta.integer(db, .passAwaits) == 1, held: try HeldRecords.count(db),
+                clockOffsetMilliseconds: try ClockOffset.known(db))
         }
     }
 
@@ -99,6 +100,15 @@ extension Store: RecordStore {
                     kind: .refused, message: "The server's history is another one; a full pass begins it.")
             }
             if known == nil { try Meta.set(db, .epoch, epoch) }
+        }
+    }
+
+    public func setClockOffset(milliseconds: Int64) throws(StoreFailure) {
+        let now = now
+        try perform("noting the server's time") { db in
+            let shifted = try ClockOffset.set(db, milliseconds)
+            guard shifted != 0 else { return }
+            try Journal.event(db, .clockShifted, detail: "Stamps of unsent changes moved by \(shifted) ms.", at: now)
         }
     }
 

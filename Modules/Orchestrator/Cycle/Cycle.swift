@@ -1,3 +1,4 @@
+import Logging
 import Storage
 import SyncCore
 import UploadQueue
@@ -34,10 +35,10 @@ extension SyncEngine {
     }
 
     private func performCycle(_ urgency: Urgency, _ report: inout CycleReport) async throws {
-        await collect()
         var machine = CycleMachine()
         var position = try await store.position()
-        var take = try await queue.take(urgency: urgency)
+        // Without the server's time, stamps may be far off: the first request asks for it and carries no changes.
+        var take = try await isTimeKnown(position) ? queue.take(urgency: urgency) : Take.nothing(store.summary())
         // The server's word binds the pull, too: its pause is for the whole device.
         if case .wait(let until, let cause, let summary) = take, Self.isServersWord(summary.schedule, now: wallClock) {
             update { $0.queue = summary }
@@ -80,6 +81,7 @@ extension SyncEngine {
         _ urgency: Urgency, _ report: inout CycleReport
     ) async throws -> CycleMachine.Step {
         let request = request(for: position, claim)
+        let asked = wallClock.nowMilliseconds
         report.requests += 1
         report.sent += request.changes.count
         let answer: ExchangeAnswer
@@ -96,6 +98,7 @@ extension SyncEngine {
         breaker.succeeded()
         report.bytesSent += answer.bytesSent
         report.bytesReceived += answer.bytesReceived
+        try await learnTime(answer.serverTimeMilliseconds, asked: asked, &position)
         if position.epoch == nil {
             try await store.bind(dataset: answer.dataset, epoch: answer.epoch)
             position.epoch = answer.epoch
@@ -128,6 +131,30 @@ extension SyncEngine {
             epoch: position.epoch, lastSyncVersion: position.checkpoint, settled: claim?.settled,
             fullPass: position.isInFullPass, limit: configuration.pageLimit,
             changes: claim?.changes.map(\.change) ?? [])
+    }
+
+    /// Whether stamps can be trusted: the server's time was measured, and this device's clock has not jumped since.
+    private func isTimeKnown(_ position: SyncPosition) -> Bool {
+        let wall = wallClock.nowMilliseconds
+        let jumped = clockCheck.map { abs((wall - $0.wall) - ($0.watch.milliseconds())) > 1_000 } ?? false
+        clockCheck = (wall, StopWatch(clock))
+        return position.clockOffsetMilliseconds != nil && !jumped
+    }
+
+    /// The server's clock as it was in the middle between question and answer; a server that tells no time is taken to
+    /// have this device's.
+    private func learnTime(
+        _ serverTime: Int64?, asked: Int64, _ position: inout SyncPosition
+    ) async throws(StoreFailure) {
+        let half = (wallClock.nowMilliseconds - asked) / 2
+        let known = position.clockOffsetMilliseconds
+        var measured = serverTime.map { $0 - (asked + half) } ?? known ?? 0
+        // A slow answer says little: its time may be off by half of what it took.
+        let isClear = abs(measured - (known ?? 0)) > 1_000 + abs(half)
+        if !isClear { measured = known ?? 0 }
+        guard known == nil || isClear else { return }
+        try await store.setClockOffset(milliseconds: measured)
+        position.clockOffsetMilliseconds = measured
     }
 
     /// What Transport cannot know: that the answer is of the history that this device follows.
@@ -202,18 +229,6 @@ extension SyncEngine {
 
     private static func isServersWord(_ schedule: QueueSchedule, now: any WallClock) -> Bool {
         (schedule.serverNotBeforeMilliseconds ?? .min) > now.nowMilliseconds
-    }
-
-    /// What handlers found becomes entries of the change log, each handler on its own.
-    private func collect() async {
-        for handler in handlers {
-            do {
-                let found = try await handler.collectDirty()
-                if !found.isEmpty { try await store.record(found) }
-            } catch {
-                send(.handlerFailed(entity: handler.schema.name, message: "\(error)"))
-            }
-        }
     }
 }
 

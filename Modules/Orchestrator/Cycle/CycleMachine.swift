@@ -1,4 +1,4 @@
-import SyncCore
+public import SyncCore
 
 /// What one cycle does next: a pure value that turns what happened into one instruction.
 ///

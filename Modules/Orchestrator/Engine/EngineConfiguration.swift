@@ -1,4 +1,4 @@
-public import SyncCore
+public import Foundation
 
 /// What an engine may be told; every value has a default fit for an app.
 public struct EngineConfiguration: Sendable {
@@ -9,6 +9,8 @@ public struct EngineConfiguration: Sendable {
     public var sliceBytes: Int
     /// How long this process may sync alone before another may take over a lease that was not renewed, in seconds.
     public var leaseSeconds: Double
+    /// This process's number, by which others see that a lease's holder is no more.
+    public var process: Int32
     public var intervals: Scheduler.Intervals
     public var breaker: CircuitBreaker
     /// The least pause between two cycles of ``SyncEngine/sync(for:)`` after a failure, and the greatest.
@@ -17,13 +19,15 @@ public struct EngineConfiguration: Sendable {
 
     public init(
         pageLimit: Int = 1_000, sliceRecords: Int = 500, sliceBytes: Int = 1 << 20, leaseSeconds: Double = 30,
+        process: Int32 = ProcessInfo.processInfo.processIdentifier,  // live
         intervals: Scheduler.Intervals = Scheduler.Intervals(), breaker: CircuitBreaker = CircuitBreaker(),
-        retryPause: Duration = .milliseconds(200), longestRetryPause: Duration = .seconds(2)
+        retryPause: Duration = .milliseconds(200), longestRetryPause: Duration = .seconds(1)
     ) {
         self.pageLimit = pageLimit
         self.sliceRecords = sliceRecords
         self.sliceBytes = sliceBytes
         self.leaseSeconds = leaseSeconds
+        self.process = process
         self.intervals = intervals
         self.breaker = breaker
         self.retryPause = retryPause

@@ -1,7 +1,7 @@
 public import Logging
 public import Storage
 public import SyncCore
-import UploadQueue
+public import UploadQueue
 
 /// One engine for all record types: brings every local change to the server and every change of others here.
 ///
@@ -11,7 +11,6 @@ public actor SyncEngine {
     let store: Store
     let exchange: any Exchange
     let queue: UploadQueue
-    let handlers: [any Syncable]
     let configuration: EngineConfiguration
     let wallClock: any WallClock
     let clock: any Clock<Duration>
@@ -23,6 +22,8 @@ public actor SyncEngine {
     var breaker: CircuitBreaker
     var status = SyncStatus()
     var isPaused = false
+    /// Both clocks at the beginning of the last cycle, to notice a jump of the wall clock.
+    var clockCheck: (wall: Int64, watch: StopWatch)?
     private var isRunning = false
     private var isCycling = false
     private var waiting: [CheckedContinuation<CycleReport?, Never>] = []
@@ -32,11 +33,9 @@ public actor SyncEngine {
     private let triggering: AsyncStream<Scheduler.Trigger?>.Continuation
 
     /// An engine over an open store and a way to the server.
-    /// - Parameters:
-    ///   - handlers: what an app does its own way; declared entities of the store's schema need none.
-    ///   - deltas: how conflicts are merged.
+    /// - Parameter deltas: how conflicts are merged.
     public init(
-        store: Store, exchange: any Exchange, handlers: [any Syncable] = [],
+        store: Store, exchange: any Exchange,
         deltas: any DeltaCalculation = LastWriterDeltas(), configuration: EngineConfiguration = EngineConfiguration(),
         policy: UploadPolicy = UploadPolicy(),
         wallClock: any WallClock = SystemWallClock(),  // live
@@ -47,14 +46,13 @@ public actor SyncEngine {
     ) {
         self.store = store
         self.exchange = exchange
-        self.handlers = handlers
         self.configuration = configuration
         self.wallClock = wallClock
         self.clock = clock
         self.ids = ids
         self.logger = logger
         breaker = configuration.breaker
-        holder = ids.makeID()
+        holder = "\(configuration.process)/\(ids.makeID())"
         queue = UploadQueue(
             log: store, deltas: deltas, policy: policy, wallClock: wallClock, clock: clock, randomness: randomness)
         (triggers, triggering) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(64))
@@ -92,47 +90,16 @@ public actor SyncEngine {
     /// - Parameter limit: how long it may take; a request that is under way at its end is given up.
     public func sync(for limit: Duration) async throws(StoreFailure) -> SyncSummary {
         var total = CycleReport()
-        let started = wallClock.nowMilliseconds
         let elapsed = StopWatch(clock)
-        var pause = configuration.retryPause
-        while true {
-            let left = limit - elapsed.read()
-            guard left > .zero else { break }
-            let report = await withDeadline(left) { await self.serialized(.user) }
+        var pauses = RetryPauses(configuration)
+        while elapsed.read() < limit {
+            let report = await withDeadline(limit - elapsed.read()) { await self.serialized(.user) }
             total.add(report)
-            guard let wait = Self.pause(after: report.end, own: pause, now: wallClock.nowMilliseconds) else {
-                let summary = try await store.summary()
-                // Changes that were made while the cycle ran are part of what the user wants to see gone.
-                guard report.end == .complete, summary.hasWork, summary.pending > 0 else { break }
-                guard Self.isFree(summary.schedule, at: wallClock.nowMilliseconds) else { break }
-                continue
-            }
-            pause = min(pause * 2, configuration.longestRetryPause)
-            guard elapsed.read() + wait < limit else { break }
-            guard await slept(wait) else { break }
+            let left = try await store.summary()
+            let pause = pauses.next(after: report, left, nowMilliseconds: wallClock.nowMilliseconds)
+            guard let wait = pause?.fitting(limit - elapsed.read()), await slept(wait) else { break }
         }
-        logger.debug("sync ended", metadata: ["milliseconds": "\(wallClock.nowMilliseconds - started)"])
         return SyncSummary(report: total, queue: try await store.summary(), held: try await store.position().held)
-    }
-
-    /// How long to wait before another try is worth while; `nil` if none is.
-    private static func pause(after end: CycleEnd, own: Duration, now: Int64) -> Duration? {
-        switch end {
-        case .complete, .needsCredentials, .otherDataset, .awaitsConfirmation, .cancelled, .tooLong: nil
-        case .store(let failure): failure.advice == .retry ? own : nil
-        case .leaseHeld: own
-        case .notNow(let until, _): until.map { max(own, .milliseconds($0 - now)) } ?? own
-        case .exchange(let failure):
-            switch failure.kind {
-            case .authentication, .history, .permanent, .conflict: nil
-            case .network, .temporary, .temporaryLonger, .tooLarge, .unknown:
-                max(own, .milliseconds(Int64((failure.retryAfterSeconds ?? 0) * 1_000)))
-            }
-        }
-    }
-
-    private static func isFree(_ schedule: QueueSchedule, at now: Int64) -> Bool {
-        !schedule.needsCredentials && (schedule.serverNotBeforeMilliseconds ?? .min) <= now
     }
 
     private func serialized(_ urgency: Urgency) async -> CycleReport {
@@ -242,7 +209,7 @@ public actor SyncEngine {
     }
 
     private func retryTime(after end: CycleEnd, now: Int64) -> Int64? {
-        let wait = Self.pause(after: end, own: configuration.longestRetryPause, now: wallClock.nowMilliseconds)
+        let wait = RetryPauses.floor(of: end, own: configuration.longestRetryPause, wallClock.nowMilliseconds)
         return wait.map { now + $0.milliseconds }
     }
 

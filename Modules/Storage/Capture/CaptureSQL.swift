@@ -19,12 +19,13 @@ enum CaptureSQL {
         """
     }
 
-    /// The clock moves on: the next sequence, and a stamp above all that were given or seen.
+    /// The clock moves on: the next sequence, and a stamp above all that were given or seen, near the server's time as
+    /// far as its offset is known.
     /// It also counts the queue, so that nobody must count a long one.
     static func tick(_ count: String = "1", if condition: String? = nil) -> String {
         """
         UPDATE sync_clock SET sequence = sequence + \(count), queued = queued + \(count), \
-        stamp = max(stamp + 1, \(wall) << 16) WHERE one = 1\(condition.map { " AND (\($0))" } ?? "");
+        stamp = max(stamp + 1, (\(wall) + coalesce("offset", 0)) << 16) WHERE one = 1\(condition.map { " AND (\($0))" } ?? "");
         """
     }
 

@@ -100,7 +100,7 @@ struct CaptureTriggers {
             \(CaptureSQL.tick("(SELECT count(*) FROM sync_replaced WHERE \(gone))"))
               INSERT INTO sync_change (\(Self.columns))
               SELECT \(number), \(number), \(CaptureSQL.key(for: number)), \(name), replaced, 2, \(entity.version), \
-            stamp, \(CaptureSQL.wall), oldFields, "unit", intent
+            stamp, \(CaptureSQL.wall), oldFields, "unit", intent, "offset", seen
               FROM sync_clock, (
                 SELECT id AS replaced, fields AS oldFields, row_number() OVER (ORDER BY id DESC) - 1 AS place
                 FROM sync_replaced WHERE \(gone));
@@ -163,7 +163,7 @@ struct CaptureTriggers {
     }
 
     private static let columns =
-        "position, sequence, key, entity, id, operation, schema, stamp, madeAt, fields, \"unit\", intent"
+        "position, sequence, key, entity, id, operation, schema, stamp, madeAt, fields, \"unit\", intent, \"offset\", seen"
 
     private func record(
         _ id: String, _ operation: Operation, _ fields: String, if condition: String? = nil
@@ -171,7 +171,7 @@ struct CaptureTriggers {
         """
         INSERT INTO sync_change (\(Self.columns))
           SELECT sequence, sequence, \(CaptureSQL.key()), \(name), \(id), \(operation.number), \(entity.version), stamp, \
-        \(CaptureSQL.wall), \(fields), "unit", intent
+        \(CaptureSQL.wall), \(fields), "unit", intent, "offset", seen
           FROM sync_clock WHERE one = 1\(condition.map { " AND (\($0))" } ?? "");
         """
     }

@@ -1,3 +1,4 @@
+import Foundation
 import GRDB
 import SyncCore
 
@@ -18,11 +19,20 @@ enum Lease {
             try db.execute(sql: "UPDATE sync_lease SET expires = ? WHERE one = 1", arguments: [until])
             return generation
         }
-        guard present == nil || (row[2] as Int64? ?? 0) <= now else { return nil }
+        let isOver = (row[2] as Int64? ?? 0) <= now
+        guard present == nil || isOver || present.map(isDead) == true else { return nil }
         try db.execute(
             sql: "UPDATE sync_lease SET holder = ?, generation = generation + 1, expires = ? WHERE one = 1",
             arguments: [holder, until])
         return generation + 1
+    }
+
+    /// Whether a holder named `PID/…` is a process of this machine that is no more: then nobody need wait for the end.
+    private static func isDead(_ holder: String) -> Bool {
+        guard let number = holder.split(separator: "/", maxSplits: 1).first.flatMap({ pid_t($0) }), number > 0 else {
+            return false
+        }
+        return kill(number, 0) != 0 && errno == ESRCH
     }
 
     static func release(_ db: Database, holder: String) throws {

@@ -59,7 +59,8 @@ enum Clock {
     static func observe(_ db: Database, _ stamp: Stamp?) throws {
         // Above 2^63 is no time that any clock shows; the column is a signed integer.
         guard let stamp, let packed = Int64(exactly: stamp.packed) else { return }
-        try db.cachedStatement(sql: "UPDATE sync_clock SET stamp = ?1 WHERE one = 1 AND stamp < ?1")
-            .execute(arguments: [packed])
+        try db.cachedStatement(
+            sql: "UPDATE sync_clock SET stamp = max(stamp, ?1), seen = max(seen, ?1) WHERE one = 1 AND seen < ?1"
+        ).execute(arguments: [packed])
     }
 }

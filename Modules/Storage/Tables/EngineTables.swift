@@ -60,7 +60,8 @@ enum EngineTables {
               one INTEGER PRIMARY KEY CHECK (one = 1), applying INTEGER NOT NULL DEFAULT 0,
               sequence INTEGER NOT NULL DEFAULT 0, stamp INTEGER NOT NULL DEFAULT 0,
               queued INTEGER NOT NULL DEFAULT 0,
-              wall INTEGER, seed INTEGER, "unit" TEXT, intent TEXT)
+              wall INTEGER, seed INTEGER, "unit" TEXT, intent TEXT,
+              "offset" INTEGER, seen INTEGER NOT NULL DEFAULT 0)
             """,
             """
             INSERT INTO sync_clock (one) VALUES (1)
@@ -71,11 +72,12 @@ enum EngineTables {
               entity TEXT NOT NULL, id TEXT NOT NULL, operation INTEGER NOT NULL, schema INTEGER NOT NULL,
               stamp INTEGER NOT NULL, madeAt INTEGER NOT NULL, fields TEXT NOT NULL,
               state INTEGER NOT NULL DEFAULT 0, baseVersion INTEGER, "unit" TEXT, intent TEXT, device TEXT,
-              attempts INTEGER NOT NULL DEFAULT 0, conflicts INTEGER NOT NULL DEFAULT 0, blockedBy TEXT)
+              attempts INTEGER NOT NULL DEFAULT 0, conflicts INTEGER NOT NULL DEFAULT 0, blockedBy TEXT,
+              "offset" INTEGER, seen INTEGER NOT NULL DEFAULT 0)
             """,
             "CREATE INDEX sync_change_record ON sync_change (entity, id)",
             "CREATE INDEX sync_change_successor ON sync_change (sequence) WHERE sequence <> position",
-            "CREATE INDEX sync_change_aside ON sync_change (state) WHERE state <> 0",
+            "CREATE INDEX sync_change_aside ON sync_change (state, blockedBy) WHERE state <> 0",
             """
             CREATE TABLE sync_record (
               entity TEXT NOT NULL, id TEXT NOT NULL, version INTEGER NOT NULL, base TEXT, extra TEXT, pass INTEGER,

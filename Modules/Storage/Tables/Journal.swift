@@ -21,6 +21,8 @@ enum Journal {
         case missingField
         /// The file was restored or copied; it has a new device id.
         case newDevice
+        /// The server's clock was found to differ; stamps of unsent changes were shifted.
+        case clockShifted
         /// The file was corrupt and was moved aside.
         case movedAside, salvaged
         /// A full pass began, ended, or waits for the app's word.

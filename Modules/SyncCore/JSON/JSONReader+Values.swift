@@ -70,7 +70,7 @@ extension JSONReader {
             try expectColon()
             let value = try parseValue(depth: depth + 1)
             guard members.updateValue(value, forKey: name) == nil else {
-                throw JSONFailure(.duplicateMember, offset: token.start, expected: "each member once")
+                throw JSONFailure(.duplicateMember, offset: token.start - 1, expected: "each member once")
             }
             if try !goesOn(until: UInt8(ascii: "}"), "a comma or the end of the object") { break }
         }
@@ -112,7 +112,7 @@ extension JSONReader {
             if !token.isASCII { try check(token) }
             let text = token.hasEscapes || !token.isASCII ? try text(of: token) : nil
             guard names.insert(token, text, base) else {
-                throw JSONFailure(.duplicateMember, offset: token.start, expected: "each member once")
+                throw JSONFailure(.duplicateMember, offset: token.start - 1, expected: "each member once")
             }
             try expectColon()
             try checkValue(depth: depth + 1)

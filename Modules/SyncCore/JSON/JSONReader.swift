@@ -119,7 +119,7 @@ public struct JSONReader: Sendable {
         let name = try text(of: token)
         let isNew = frames[frames.count - 1].names.insert(token, name, base)
         guard isNew else {
-            throw JSONFailure(.duplicateMember, offset: token.start, expected: "each member once")
+            throw JSONFailure(.duplicateMember, offset: token.start - 1, expected: "each member once")
         }
         try expectColon()
         return name

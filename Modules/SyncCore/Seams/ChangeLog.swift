@@ -102,7 +102,10 @@ public struct Settlement: Sendable, Hashable {
             /// takes the change's place, with a new key and sequence. Without deltas the change is over: the record
             /// already says what it wanted.
             case conflict(ServerRecord, successor: [String: FieldDelta]?)
-            /// Set aside with its reason; `stays` keeps it uncertain (a suspect that never got a verdict).
+            /// Set aside with its reason; `staysUncertain` where it never got a verdict (a suspect at its last attempt).
+            ///
+            /// Two codes are not failures: `missingReference` to a record whose own create is in the log makes a
+            /// successor that is blocked by that create; `expired` was decided once, so the change goes, with an event.
             case setAside(SetAsideReason, staysUncertain: Bool)
             /// No verdict: stays as it is and is sent again with the same key and content; `attempts` is its new count.
             case unanswered(attempts: Int)

@@ -10,6 +10,9 @@ public protocol RecordStore: Sendable {
     func apply(_ slice: PageSlice) async throws(StoreFailure) -> SliceReport
     /// Notes the server's data set and epoch on the first answer.
     func bind(dataset: String?, epoch: String) async throws(StoreFailure)
+    /// Notes how far the server's clock is ahead of this device's; stamps of what was never sent are shifted by what
+    /// differs from the offset they were made with, order kept, where that is more than a second.
+    func setClockOffset(milliseconds: Int64) async throws(StoreFailure)
     /// Begins, or goes on with, a full pass under this epoch: the checkpoint is 0 again, unsent changes stay.
     func beginFullPass(epoch: String?) async throws(StoreFailure)
     /// Ends a full pass: rows that it did not bring and that have no unsent change go, journalled first.
@@ -32,10 +35,13 @@ public struct SyncPosition: Sendable, Hashable {
     public var awaitsConfirmation: Bool
     /// Records that wait for something (a parent, a newer program), with their reason.
     public var held: Int
+    /// The server's clock minus this device's, as last measured; `nil` before the first answer.
+    public var clockOffsetMilliseconds: Int64?
 
     public init(
         deviceID: String, dataset: String? = nil, epoch: String? = nil, checkpoint: Int64 = 0,
-        isInFullPass: Bool = false, awaitsConfirmation: Bool = false, held: Int = 0
+        isInFullPass: Bool = false, awaitsConfirmation: Bool = false, held: Int = 0,
+        clockOffsetMilliseconds: Int64? = nil
     ) {
         self.deviceID = deviceID
         self.dataset = dataset
@@ -44,6 +50,7 @@ public struct SyncPosition: Sendable, Hashable {
         self.isInFullPass = isInFullPass
         self.awaitsConfirmation = awaitsConfirmation
         self.held = held
+        self.clockOffsetMilliseconds = clockOffsetMilliseconds
     }
 }
 

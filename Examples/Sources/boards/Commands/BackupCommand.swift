@@ -1,0 +1,5 @@
+import ArgumentParser
+struct BackupCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(commandName: "backup", abstract: "later")
+    @OptionGroup var global: GlobalOptions
+}

@@ -1,0 +1,24 @@
+import ArgumentParser
+import Ferry
+import SyncCore
+
+struct ConflictsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "conflicts", abstract: "List the values that met others, newest first, with both and who won.")
+
+    @OptionGroup var global: GlobalOptions
+    @Flag(help: "One JSON value.")
+    var json = false
+
+    func run() async throws {
+        let device = try await Device.open(global)
+        let conflicts = try await device.store.conflicts()
+        if json {
+            Console.print(JSONText.text(.array(conflicts.map { ChangeReport.json($0) })))
+        } else if conflicts.isEmpty {
+            Console.print("No value met another.")
+        } else {
+            Console.print(conflicts.map { ChangeReport.line($0) }.joined(separator: "\n"))
+        }
+    }
+}

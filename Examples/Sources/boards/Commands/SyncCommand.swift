@@ -1,0 +1,73 @@
+import ArgumentParser
+import Ferry
+import SyncCore
+
+struct SyncCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "sync", abstract: "Bring this device's changes to the server, and everybody else's here.",
+        discussion: """
+            Your wish goes before our own back-off, never before a pause that the server asked for; it is tried again \
+            until the time is over. Exit status: 0 when everything is in step, 3 when something is unsent, set aside or \
+            held, or the pull could not finish.
+            """)
+
+    enum Mode: String, EnumerableFlag {
+        case once, watch
+
+        static func help(for value: Mode) -> ArgumentHelp? {
+            switch value {
+            case .once: "Until nothing is left to do; this is so without the flag, too."
+            case .watch: "Go on: after each local change, and every 30 s, until interrupted or the time is over."
+            }
+        }
+    }
+
+    @OptionGroup var global: GlobalOptions
+    @Flag(exclusivity: .exclusive, help: .hidden)
+    var mode: Mode = .once
+    @Option(help: ArgumentHelp("How long to try, in seconds: 60 if not given, for ever with --watch.", valueName: "S"))
+    var timeout: Double?
+    @Flag(help: "Say yes to the removal of rows that the server's new history does not have.")
+    var confirm = false
+    @Flag(help: "One JSON value.")
+    var json = false
+    @Flag(help: "Tell on stderr what happens.")
+    var verbose = false
+
+    func validate() throws {
+        guard let timeout else { return }
+        guard timeout.isFinite, timeout > 0, timeout <= 1e9 else {
+            throw ValidationError("--timeout needs a number of seconds above 0, such as 60 or 0.5.")
+        }
+    }
+
+    func run() async throws {
+        let server = try global.serverURL()
+        let connection = try Connection(server: server, token: global.bearer, isVerbose: verbose)
+        let outcome: SyncOutcome
+        do {
+            let device = try await Device.open(global)
+            if confirm { try await confirmRemoval(device.store) }
+            let engine = connection.engine(device.store)
+            switch mode {
+            case .once:
+                outcome = try await SyncOutcome(engine.sync(for: .seconds(timeout ?? 60)))
+            case .watch:
+                let watcher = Watcher(engine: engine, store: device.store, isJSON: json)
+                outcome = try await watcher.run(for: timeout.map { .seconds($0) })
+            }
+        } catch {
+            await connection.close()
+            throw error
+        }
+        await connection.close()
+        Console.print(json ? JSONText.text(outcome.json) : outcome.sentence)
+        guard outcome.isInStep else { throw ExitCode(3) }
+    }
+
+    /// A full pass that would take much away waits for a person's word.
+    private func confirmRemoval(_ store: Store) async throws {
+        guard try await store.position().awaitsConfirmation else { return }
+        _ = try await store.endFullPass(confirmed: true)
+    }
+}

@@ -1,0 +1,42 @@
+import Ferry
+import Foundation
+import Logging
+import SyncCore
+
+/// The way to the server: the batch dialect over the platform's HTTP client.
+struct Connection {
+    private let exchange: BatchExchange
+    private let logger: Logger
+
+    /// - Throws: a ``Problem`` with exit code 2 for an address that cannot be used.
+    init(server: URL, token: String?, isVerbose: Bool = false) throws(Problem) {
+        var logger = Logger(label: "boards") { StreamLogHandler.standardError(label: $0) }
+        logger.logLevel = isVerbose ? .debug : .critical
+        self.logger = logger
+        #if canImport(Darwin)
+            let http = URLSessionTransport()
+        #else
+            let http = AsyncHTTPClientTransport()
+        #endif
+        do {
+            exchange = try BatchExchange(
+                endpoint: server.absoluteString, http: http,
+                credentials: FixedCredentials(token.map { Token(value: $0) }),
+                logger: logger)
+        } catch {
+            switch error {
+            case .malformed(let text):
+                throw .usage("“\(text)” is no server's address; it looks like http://127.0.0.1:8080.")
+            case .plainHTTP(let text):
+                throw .usage(
+                    "“\(text)” would send everything readably over the network; use https, or http to this machine only."
+                )
+            }
+        }
+    }
+
+    /// An engine that syncs this store over the connection.
+    func engine(_ store: Store) -> SyncEngine { SyncEngine(store: store, exchange: exchange, logger: logger) }
+
+    func close() async { await exchange.close() }
+}

@@ -1,0 +1,65 @@
+import BoardsModel
+import Foundation
+import GRDB
+import Ferry
+import SyncCore
+
+/// This device: a folder with a database in it, and the records and changes that the database holds.
+struct Device {
+    let store: Store
+    let records: Records
+
+    /// Opens the folder's database; both are made where they are missing.
+    /// - Throws: a ``Problem`` where the folder cannot be made; ``StoreFailure`` where the database cannot be opened.
+    static func open(_ global: GlobalOptions) async throws -> Device { try open(folder: global.folder) }
+
+    /// The same for a folder that is named.
+    static func open(folder: String) throws -> Device {
+        do {
+            try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        } catch {
+            throw Problem("The folder “\(folder)” cannot be made: it is a file's name, or not ours to write.")
+        }
+        let schema = try BoardEntities.schema()
+        return Device(store: try open(path: folder + "/boards.sqlite", schema), records: Records(schema: schema))
+    }
+
+    /// Tables are looked for only where the store misses one, so that every other start is quick.
+    private static func open(path: String, _ schema: Schema) throws -> Store {
+        let configuration = StoreConfiguration(createsTables: false)
+        if !FileManager.default.fileExists(atPath: path) { try BoardTables.create(path: path, schema) }
+        do {
+            return try Store(path: path, schema: schema, configuration: configuration)
+        } catch let failure where failure.kind == .invalid {
+            try BoardTables.create(path: path, schema)
+            return try Store(path: path, schema: schema, configuration: configuration)
+        }
+    }
+
+    func read<T: Sendable>(_ work: @Sendable (Database) throws -> T) async throws -> T {
+        try await store.database.read(work)
+    }
+
+    /// Writes in one transaction; what throws leaves nothing behind.
+    func write<T: Sendable>(_ work: @Sendable (Database) throws -> T) async throws -> T {
+        try await store.database.write(work)
+    }
+
+    /// How many changes wait, go and failed, for a record and everything under it, or for all.
+    func counts(for key: RecordKey?) async throws -> StateCounts { try await store.counts(for: key) }
+
+    /// Makes sure that a change waits here.
+    func checkQueued(_ key: String) async throws {
+        if try await store.queued().contains(where: { $0.change.id == key }) { return }
+        if try await store.failures().contains(where: { $0.queued.change.id == key }) {
+            throw Problem("Change \(key) was set aside: `boards discard \(key)` gives it up.")
+        }
+        throw Problem("No change \(key) waits here; `boards pending` lists those that do.")
+    }
+
+    /// Makes sure that a change was set aside here.
+    func checkFailed(_ key: String) async throws {
+        guard try await !store.failures().contains(where: { $0.queued.change.id == key }) else { return }
+        throw Problem("No change \(key) was set aside here; `boards failures` lists those that were.")
+    }
+}

@@ -1,0 +1,50 @@
+import Ferry
+import SyncCore
+
+/// What a sync came to: what was sent, received, merged and refused, and what is left.
+struct SyncOutcome {
+    let report: CycleReport
+    let queue: QueueSummary
+    let held: Int
+    let isInStep: Bool
+
+    init(_ summary: SyncSummary) {
+        report = summary.report
+        queue = summary.queue
+        held = summary.held
+        // Without a request nothing was pulled, however quiet the queue is.
+        isInStep = summary.isInStep && summary.report.requests > 0
+    }
+
+    /// Changes that are here and not on the server, whatever they wait for.
+    var unsent: Int { queue.pending + queue.inFlight + queue.blocked }
+
+    var cause: String? {
+        if let cause = report.end.cause { return cause }
+        return report.requests == 0 ? "the time was over before the server could be asked" : nil
+    }
+
+    var sentence: String {
+        var text =
+            "sent \(report.sent), received \(report.received), merged \(report.merged), refused \(report.refused)"
+        if report.conflicts > 0 { text += ", in conflict \(report.conflicts)" }
+        if report.removed > 0 { text += ", removed by a full pass \(report.removed)" }
+        if isInStep { return text + "\nEverything is in step." }
+        text += "\nNot in step: \(unsent) unsent, \(queue.failed) set aside, \(held) held"
+        if let cause { text += "; \(cause)" }
+        if case .awaitsConfirmation = report.end { text += "; `boards sync --confirm` says yes" }
+        return text + (text.hasSuffix(".") ? "" : ".")
+    }
+
+    var json: FieldValue {
+        [
+            "sent": .int(Int64(report.sent)), "acknowledged": .int(Int64(report.acknowledged)),
+            "received": .int(Int64(report.received)), "merged": .int(Int64(report.merged)),
+            "refused": .int(Int64(report.refused)), "conflicts": .int(Int64(report.conflicts)),
+            "removed": .int(Int64(report.removed)), "unsent": .int(Int64(unsent)),
+            "setAside": .int(Int64(queue.failed)), "held": .int(Int64(held)), "inStep": .bool(isInStep),
+            "cause": cause.map(FieldValue.string) ?? .null, "requests": .int(Int64(report.requests)),
+            "bytesSent": .int(Int64(report.bytesSent)), "bytesReceived": .int(Int64(report.bytesReceived)),
+        ]
+    }
+}

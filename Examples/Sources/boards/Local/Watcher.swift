@@ -1,0 +1,68 @@
+import Ferry
+import SyncCore
+import UnixSignals
+
+/// `sync --watch`: the engine runs by itself until somebody interrupts it, or the time is over.
+struct Watcher {
+    let engine: SyncEngine
+    let store: Store
+    /// Whether nothing may be printed but the one value at the end.
+    let isJSON: Bool
+
+    /// Runs, tells of each cycle that moved something, and sums up.
+    func run(for limit: Duration?) async throws -> SyncOutcome {
+        let interrupts = await UnixSignalsSequence(trapping: .sigint, .sigterm)
+        let events = await engine.events()
+        let total = try await withThrowingTaskGroup(of: Ended.self) { group in
+            group.addTask { [engine] in
+                try await engine.run()
+                return .engine
+            }
+            group.addTask { .told(await tell(events)) }
+            group.addTask {
+                for await _ in interrupts { break }
+                return .interruption
+            }
+            if let limit {
+                group.addTask {
+                    // Only cancellation ends it early, and then the engine has ended already.
+                    do { try await Task.sleep(for: limit) } catch { return .interruption }
+                    return .interruption
+                }
+            }
+            var total = CycleReport()
+            for try await ended in group {
+                switch ended {
+                case .interruption: await engine.stop()
+                case .engine: group.cancelAll()
+                case .told(let report): total = report
+                }
+            }
+            return total
+        }
+        return SyncOutcome(
+            SyncSummary(report: total, queue: try await store.summary(), held: try await store.position().held))
+    }
+
+    /// Which of the three tasks of a watch came to its end.
+    private enum Ended: Sendable {
+        case engine, interruption
+        case told(CycleReport)
+    }
+
+    /// Adds the cycles up until the task is cancelled.
+    private func tell(_ events: AsyncStream<SyncEvent>) async -> CycleReport {
+        var total = CycleReport()
+        for await event in events {
+            guard case .cycleEnded(let report) = event else { continue }
+            total.add(report)
+            let moved = report.sent + report.received + report.merged + report.refused
+            guard !isJSON, moved > 0 || report.end != .complete else { continue }
+            var line = "sent \(report.sent), received \(report.received), merged \(report.merged), "
+            line += "refused \(report.refused)"
+            if let cause = report.end.cause { line += " (\(cause))" }
+            Console.print(line)
+        }
+        return total
+    }
+}

@@ -1,0 +1,111 @@
+import Ferry
+import SyncCore
+
+/// Queued and set-aside changes as the commands tell them: JSON under stable names, and a line for people.
+enum ChangeReport {
+    /// One entry of `pending --json`.
+    static func json(_ queued: QueuedChange) -> FieldValue {
+        var members = change(queued.change)
+        members["state"] = .string(queued.state.rawValue)
+        members["attempts"] = .int(Int64(queued.attempts))
+        members["madeAt"] = time(queued.madeAtMilliseconds)
+        members["blockedBy"] = queued.blockedBy.map(FieldValue.string) ?? .null
+        return .object(members)
+    }
+
+    /// One entry of `failures --json`; `waiting` are the changes that wait for it.
+    static func json(_ failed: FailedChange, waiting: [String]) -> FieldValue {
+        let change = failed.queued.change
+        return [
+            "changeID": .string(change.id), "sequence": .int(change.sequence), "entity": .string(change.record.entity),
+            "id": .string(change.record.id), "operation": .string(change.operation.rawValue),
+            "reason": json(failed.reason), "payload": .object(self.change(change)),
+            "failedAt": time(failed.failedAtMilliseconds), "uncertain": .bool(failed.isUncertain),
+            "attempts": .int(Int64(failed.queued.attempts)), "blocked": .array(waiting.map(FieldValue.string)),
+        ]
+    }
+
+    /// One entry of `conflicts --json`.
+    static func json(_ conflict: ConflictEntry) -> FieldValue {
+        [
+            "changeID": conflict.changeID.map(FieldValue.string) ?? .null, "entity": .string(conflict.record.entity),
+            "id": .string(conflict.record.id), "field": conflict.field.map(FieldValue.string) ?? .null,
+            "mine": conflict.mine ?? .null, "theirs": conflict.theirs ?? .null,
+            "winner": conflict.winner.map(FieldValue.string) ?? .null, "rule": .string(conflict.rule.rawValue),
+            "kind": .string(conflict.kind), "at": time(conflict.atMilliseconds),
+        ]
+    }
+
+    static func line(_ conflict: ConflictEntry) -> String {
+        let (mine, theirs) = (JSONText.text(conflict.mine ?? .null), JSONText.text(conflict.theirs ?? .null))
+        let verdict =
+            switch conflict.winner {
+            case "mine": "this device's stands"
+            case "theirs": "the server's stands"
+            default: "\(conflict.winner ?? "undecided")"
+            }
+        return "\(conflict.record) \(conflict.field ?? "as a whole"): here \(mine), there \(theirs); \(verdict)"
+            + "\n     \(conflict.kind), rule \(conflict.rule.rawValue)"
+    }
+
+    static func line(_ queued: QueuedChange) -> String {
+        let change = queued.change
+        var text = "\(change.sequence). \(change.operation.rawValue) \(change.record)"
+        let fields = change.fields.sorted { $0.key.utf8.lexicographicallyPrecedes($1.key.utf8) }
+        for (name, delta) in fields where change.operation != .delete {
+            let old = delta.old.map { JSONText.text($0) + " → " } ?? ""
+            text += "\n     \(name): \(old)\(JSONText.text(delta.new))"
+        }
+        return text + "\n     \(word(queued)), change \(change.id)"
+    }
+
+    static func line(_ failed: FailedChange, waiting: [String]) -> String {
+        let change = failed.queued.change
+        var text = "\(change.operation.rawValue) \(change.record) was set aside: \(failed.reason.message)"
+        text += " (\(failed.reason.code))\n     change \(change.id)"
+        if !waiting.isEmpty { text += "\n     \(waiting.count) more wait for it: \(waiting.joined(separator: ", "))" }
+        return text
+    }
+
+    private static func word(_ queued: QueuedChange) -> String {
+        switch queued.state {
+        case .pending: "waits to be sent"
+        case .uploading: "is being sent"
+        case .uncertain: "was sent, no answer yet"
+        case .blocked: "waits for \(queued.blockedBy ?? "another change")"
+        case .failed: "was set aside"
+        }
+    }
+
+    /// A change under the wire's names.
+    private static func change(_ change: Change) -> [String: FieldValue] {
+        var fields: [String: FieldValue] = [:]
+        for (name, delta) in change.fields {
+            // A delete keeps the row's last values; it sets none.
+            var told: [String: FieldValue] = change.operation == .delete ? [:] : ["new": delta.new]
+            told["old"] = delta.old ?? .null
+            if delta.rule != .lastWriter { told["rule"] = .string(delta.rule.rawValue) }
+            fields[name] = .object(told)
+        }
+        var members: [String: FieldValue] = [
+            "changeID": .string(change.id), "sequence": .int(change.sequence), "entity": .string(change.record.entity),
+            "id": .string(change.record.id), "operation": .string(change.operation.rawValue),
+            "schemaVersion": .int(Int64(change.schemaVersion)), "stamp": .string(change.stamp.description),
+            "fields": .object(fields),
+        ]
+        if let version = change.baseVersion { members["baseVersion"] = .int(version) }
+        if let unit = change.unit { members["transaction"] = .string(unit) }
+        if let intent = change.intent { members["intent"] = .string(intent) }
+        return members
+    }
+
+    private static func json(_ reason: SetAsideReason) -> FieldValue {
+        var members: [String: FieldValue] = ["code": .string(reason.code), "message": .string(reason.message)]
+        if let field = reason.field { members["field"] = .string(field) }
+        if let reference = reason.reference { members["reference"] = .string(reference) }
+        if let status = reason.status { members["status"] = .int(Int64(status)) }
+        return .object(members)
+    }
+
+    static func time(_ milliseconds: Int64) -> FieldValue { .string(Timestamp(milliseconds: milliseconds).description) }
+}

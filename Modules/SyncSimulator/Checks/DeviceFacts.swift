@@ -1,0 +1,50 @@
+import GRDB
+import SyncCore
+
+/// What a device's tables say at one moment, read with plain SQL.
+struct DeviceFacts {
+    struct Queued {
+        let key: String
+        let record: RecordKey
+        let operation: Int64
+        /// The number in the column: 0 pending, 1 uploading, 2 uncertain, 3 and 5 blocked, 4 failed.
+        let state: Int64
+        let blockedBy: String?
+    }
+
+    let rows: Rows
+    let queue: [Queued]
+    let versions: [RecordKey: Int64]
+    let held: Set<RecordKey>
+    let failures: Set<String>
+    let checkpoint: Int64
+    let epoch: String?
+    let isInFullPass: Bool
+    let deviceID: String
+
+    init(_ db: Database, _ schema: Schema) throws {
+        rows = try Rows(db, schema)
+        queue = try Row.fetchAll(
+            db, sql: "SELECT key, entity, id, operation, state, blockedBy FROM sync_change ORDER BY position"
+        ).map { Queued(key: $0[0], record: RecordKey($0[1], $0[2]), operation: $0[3], state: $0[4], blockedBy: $0[5]) }
+        var versions: [RecordKey: Int64] = [:]
+        for row in try Row.fetchAll(db, sql: "SELECT entity, id, version FROM sync_record") {
+            versions[RecordKey(row[0], row[1])] = row[2]
+        }
+        self.versions = versions
+        held = Set(try Row.fetchAll(db, sql: "SELECT entity, id FROM sync_held").map { RecordKey($0[0], $0[1]) })
+        failures = Set(try String.fetchAll(db, sql: "SELECT key FROM sync_failure"))
+        func meta(_ key: String) throws -> DatabaseValue {
+            try DatabaseValue.fetchOne(db, sql: "SELECT value FROM sync_meta WHERE key = ?", arguments: [key]) ?? .null
+        }
+        checkpoint = Int64.fromDatabaseValue(try meta("checkpoint")) ?? 0
+        epoch = String.fromDatabaseValue(try meta("epoch"))
+        isInFullPass = Int64.fromDatabaseValue(try meta("passRuns")) == 1
+        deviceID = String.fromDatabaseValue(try meta("device")) ?? ""
+    }
+
+    /// Changes that wait to be decided: neither set aside nor blocked.
+    var undecided: [Queued] { queue.filter { $0.state <= 2 } }
+    var failed: [Queued] { queue.filter { $0.state == 4 } }
+    var blocked: [Queued] { queue.filter { $0.state == 3 || $0.state == 5 } }
+}

@@ -1,0 +1,145 @@
+import SyncCore
+import SyncTesting
+
+/// What must hold of one device at every moment, from its tables, the ledger and the server's own log.
+struct Invariants {
+    let schema: Schema
+    let device: Int
+    let facts: DeviceFacts
+    let ledger: Ledger
+    /// Keys that the server has decided, ever, or answered with `conflict`.
+    let decided: Set<String>
+    let server: [ServerRecord]
+    let serverEpoch: String
+
+    /// Every violation found, as (invariant, message).
+    func check() -> [(String, String)] {
+        nothingIsLost() + rowsBelongToSomething() + readYourWrites() + checkpointIsNotAhead() + failuresAreVisible()
+    }
+
+    /// I1: each committed change is queued, merged into another, decided, or taken back by the app.
+    private func nothingIsLost() -> [(String, String)] {
+        let queued = Set(facts.queue.map(\.key))
+        let waiting = Set(facts.queue.map(\.record))
+        return ledger.entries.values.sorted { $0.sequence < $1.sequence }.compactMap { entry in
+            guard ledger.fates[entry.key] == nil, !queued.contains(entry.key), !decided.contains(entry.key) else {
+                return nil
+            }
+            // Merged: another change of the same record has taken it in, and is queued or decided.
+            let others = (ledger.byRecord[entry.record] ?? []).filter { $0 != entry.key }
+            if waiting.contains(entry.record) || others.contains(where: decided.contains) { return nil }
+            // Elided: made and deleted here before anybody else heard of it.
+            let keys = ledger.byRecord[entry.record] ?? []
+            let operations = keys.compactMap { ledger.entries[$0]?.operation }
+            if operations.contains(.create), operations.contains(.delete), facts.rows.rows[entry.record] == nil {
+                return nil
+            }
+            return ("I1", "\(entry.operation) \(entry.record), key \(entry.key), sequence \(entry.sequence), is gone")
+        }
+    }
+
+    /// I4: a row is known to the server, or has a change that will make it known.
+    private func rowsBelongToSomething() -> [(String, String)] {
+        let queued = Set(facts.queue.map(\.record))
+        return facts.rows.rows.keys.sorted().compactMap { key in
+            if facts.versions[key] != nil || queued.contains(key) { return nil }
+            return ("I4", "the row \(key) has neither a version nor a change")
+        }
+    }
+
+    /// I6: the newest local value of a field is what the device shows, until it is decided or taken back.
+    private func readYourWrites() -> [(String, String)] {
+        let waiting = Set(facts.queue.filter { $0.state != 4 }.map(\.key))
+        var found: [(String, String)] = []
+        for key in ledger.byRecord.keys.sorted() {
+            guard let last = ledger.byRecord[key]?.last, waiting.contains(last), let entry = ledger.entries[last]
+            else { continue }
+            if entry.operation == .delete {
+                if facts.rows.rows[key] != nil { found.append(("I6", "\(key) was deleted here and shows")) }
+                continue
+            }
+            guard let row = facts.rows.rows[key] else {
+                found.append(("I6", "\(key) was written here, is unsent, and does not show"))
+                continue
+            }
+            for name in entry.values.keys.sorted() {
+                let rule = schema[key.entity]?.field(name)?.rule ?? .lastWriter
+                guard rule == .lastWriter || rule == .check, let value = entry.values[name] else { continue }
+                let shown = row[name] ?? .null
+                if !shown.isSame(as: value) {
+                    found.append(("I6", "\(key).\(name) was set to \(value) by \(last) and shows \(shown)"))
+                }
+            }
+        }
+        return found
+    }
+
+    /// I5: what the checkpoint says is applied, is.
+    private func checkpointIsNotAhead() -> [(String, String)] {
+        guard facts.epoch == serverEpoch, !facts.isInFullPass else { return [] }
+        let waiting = Set(facts.queue.map(\.record))
+        return server.compactMap { record in
+            guard record.version <= facts.checkpoint, !facts.held.contains(record.key) else { return nil }
+            if record.presence == .live {
+                guard facts.versions[record.key] ?? 0 < record.version else { return nil }
+                return (
+                    "I5",
+                    "checkpoint \(facts.checkpoint), but \(record.key) is held at \(facts.versions[record.key] ?? 0)"
+                        + " and the server has it at \(record.version)"
+                )
+            }
+            guard facts.rows.rows[record.key] != nil, !waiting.contains(record.key),
+                !hasUnsentBelow(record.key, waiting)
+            else { return nil }
+            return ("I5", "checkpoint \(facts.checkpoint), but \(record.key), dead at \(record.version), still shows")
+        }
+    }
+
+    private func hasUnsentBelow(_ key: RecordKey, _ waiting: Set<RecordKey>) -> Bool {
+        waiting.contains { record in
+            var place = record
+            while let (field, entity) = SimulationSchema.parents[place.entity],
+                case .string(let id)? = facts.rows.rows[place]?[field]
+            {
+                place = RecordKey(entity, id)
+                if place == key { return true }
+            }
+            return false
+        }
+    }
+
+    /// I13: what was set aside has a durable reason; what is blocked says by what.
+    private func failuresAreVisible() -> [(String, String)] {
+        let failed = facts.failed.filter { !facts.failures.contains($0.key) }
+            .map { ("I13", "\($0.key) is set aside without a reason") }
+        let blocked = facts.blocked.filter { $0.blockedBy == nil }
+            .map { ("I13", "\($0.key) is blocked by nothing") }
+        return failed + blocked
+    }
+}
+
+/// I7: where two sides differ, in words; empty where they are the same.
+enum Convergence {
+    static func differences(
+        _ rows: [RecordKey: [String: FieldValue]], _ server: [ServerRecord], schema: Schema
+    ) -> [String] {
+        var found: [String] = []
+        var live: [RecordKey: ServerRecord] = [:]
+        for record in server where record.presence == .live { live[record.key] = record }
+        for key in Set(rows.keys).union(live.keys).sorted() {
+            switch (rows[key], live[key]) {
+            case (nil, nil): break
+            case (_?, nil): found.append("\(key) is on the device only")
+            case (nil, _?): found.append("\(key) is on the server only")
+            case (let row?, let record?):
+                for field in schema[key.entity]?.fields ?? [] {
+                    let (mine, theirs) = (row[field.name] ?? .null, record.fields[field.name] ?? .null)
+                    if !mine.isSame(as: theirs) {
+                        found.append("\(key).\(field.name): device \(mine), server \(theirs) at \(record.version)")
+                    }
+                }
+            }
+        }
+        return found
+    }
+}

@@ -1,0 +1,141 @@
+import SyncCore
+import SyncTesting
+
+/// What a run of a seed has seen: its trace, the faults that struck, the situations reached, the violations.
+final class Record: @unchecked Sendable {
+    // Sendable: all of it is used by the one thread that drives the executor.
+    private let executor: SeededExecutor
+    private let keepsLines: Bool
+    private let onLine: (@Sendable (String) -> Void)?
+    private(set) var lines: [String] = []
+    private(set) var coverage: [Situation: Int] = [:]
+    private(set) var faults: [String: Int] = [:]
+    private(set) var violations: [Violation] = []
+    var localWrites = 0
+    /// Keys that the server has decided, or answered with `conflict` (a successor stands in their place).
+    private(set) var decided: Set<String> = []
+    /// What each device sent under each key the first time.
+    private var sent: [String: Change] = [:]
+
+    init(executor: SeededExecutor, keepsLines: Bool, onLine: (@Sendable (String) -> Void)?) {
+        self.onLine = onLine
+        self.executor = executor
+        self.keepsLines = keepsLines
+    }
+
+    /// One event of the trace.
+    func note(_ event: @autoclosure () -> String) {
+        let text = event()
+        executor.note(text)
+        guard keepsLines || onLine != nil else { return }
+        let line = "\(executor.clock.now.elapsed) \(text)"
+        if keepsLines { lines.append(line) }
+        onLine?(line)
+    }
+
+    func cover(_ situation: Situation) { coverage[situation, default: 0] += 1 }
+
+    func struck(_ fault: String) { faults[fault, default: 0] += 1 }
+
+    var faultCount: Int { faults.values.reduce(0, +) }
+
+    func violate(_ invariant: String, _ message: @autoclosure () -> String) {
+        let text = message()
+        note("VIOLATION \(invariant): \(text)")
+        // One of a kind is enough to look at.
+        guard violations.count < 20 else { return }
+        violations.append(Violation(invariant: invariant, message: text, at: executor.clock.now.elapsed))
+    }
+
+    /// A request left a device: the same key must mean the same content for ever.
+    func saw(_ request: ExchangeRequest, from device: Int) {
+        if Set(request.changes.map(\.id)).count != request.changes.count {
+            violate("I2", "device \(device) sent one key twice in a request")
+        }
+        for change in request.changes {
+            guard let first = sent[change.id] else {
+                sent[change.id] = change
+                continue
+            }
+            var again = change
+            again.deviceID = first.deviceID
+            if again != first {
+                violate("I2", "the key \(change.id) was sent with other content: \(first) then \(change)")
+            }
+        }
+    }
+
+    /// An answer leaves the server.
+    func heard(_ answer: ExchangeAnswer, of request: ExchangeRequest, device: Int) {
+        for result in answer.results {
+            if result.verdict.isDecided { decided.insert(result.changeID) }
+            if result.isDuplicate { cover(.duplicateVerdict) }
+            if result.isClamped { cover(.clampedStamp) }
+            switch result.verdict {
+            case .merged(let record):
+                cover(.mergedVerdict)
+                if record.presence == .deleted { cover(.updateOfDeadRecord) }
+            case .conflict:
+                cover(.checkConflict)
+                decided.insert(result.changeID)
+            case .blocked(let by):
+                let refused = answer.results.first { $0.changeID == by }
+                if case .rejected? = refused?.verdict { cover(.blockedByRefusal) } else { cover(.blockedByRetry) }
+            case .rejected(let rejection):
+                cover(.refusal)
+                if rejection.code == .keyReused { violate("I2", "device \(device): \(rejection.message)") }
+            case .retry: cover(.retryVerdict)
+            case .applied: break
+            }
+        }
+    }
+}
+
+/// Something that must never happen, and did.
+public struct Violation: Sendable, Hashable, CustomStringConvertible {
+    /// Which of DESIGN.md's invariants.
+    public let invariant: String
+    public let message: String
+    /// The virtual time.
+    public let at: Duration
+
+    public var description: String { "\(invariant) at \(at): \(message)" }
+}
+
+/// Situations that a run must have reached to be worth something.
+public enum Situation: String, Sendable, Hashable, CaseIterable {
+    case answerLostAfterCommit = "an answer lost after commit"
+    case duplicateAfterLostAnswer = "an answer lost after commit, and then a duplicate"
+    case duplicateVerdict = "a duplicate"
+    case lateCopyOfRequest = "a late copy of a request"
+    case missingVerdict = "a missing verdict"
+    case severalPages = "a pull over several pages"
+    case foreignAnswer = "an answer of a foreign epoch"
+    case clampedStamp = "a clamped stamp"
+    case mergedVerdict = "a merged verdict"
+    case updateOfDeadRecord = "an update of a dead record"
+    case checkConflict = "a conflict under check"
+    case refusal = "a refusal"
+    case blockedByRefusal = "a change blocked by a refused one"
+    case blockedByRetry = "a change blocked by one that is put off"
+    case retryVerdict = "a retry verdict"
+    case crashAtStatement = "a crash at a statement"
+    case crashInTransaction = "a crash inside a transaction"
+    case crashBetweenEffectAndAcknowledgement = "a crash between effect and acknowledgement"
+    case restart = "a restart"
+    case suspension = "a suspension"
+    case offline = "time without a network"
+    case clockJump = "a jump of a device's clock"
+    case failedCommit = "a commit that failed"
+    case lockedFile = "a file locked by another process"
+    case newEpochWithFullQueue = "a new epoch with a full queue"
+    case serverRestored = "a server restored from a backup"
+    case expiredCheckpoint = "an expired checkpoint"
+    case deviceRestored = "a device restored from a backup"
+    case tombstoneUnderUnsentChild = "a tombstone over an unsent child"
+    case unitSent = "an atomic unit"
+    case cancelled = "a change taken back"
+    case discarded = "a change given up"
+    case retried = "a refused change tried again"
+    case fullPassAwaitsConfirmation = "a full pass that waits for the app's word"
+}

@@ -1,0 +1,204 @@
+import Foundation
+import SyncCore
+import SyncTesting
+
+/// A mistake that is planted on purpose, to see that the simulator finds it.
+public enum PlantedBug: String, Sendable, Hashable, CaseIterable {
+    /// A change that is sent again gets a new key.
+    case newKeyOnRetry
+    /// A verdict that is missing is taken as `applied`.
+    case missingVerdictAsApplied
+    /// A failed request is taken as if all of it had been applied.
+    case failureAsApplied
+    /// A page's records are dropped, and its checkpoint kept.
+    case checkpointWithoutRows
+    /// The last record of each page is lost.
+    case lastRecordOfPageLost
+    /// Tombstones are not taken.
+    case tombstonesIgnored
+    /// `hasMore` is not looked at.
+    case hasMoreIgnored
+    /// An answer of another epoch is taken as one of the present epoch.
+    case foreignEpochAccepted
+    /// `merged` is taken as `applied`.
+    case mergedAsApplied
+    /// A refusal is taken as `applied`.
+    case rejectionAsApplied
+    /// `retry` is taken as a refusal.
+    case retryAsRejection
+    /// The stamp of a change is made anew at each sending.
+    case stampAtSending
+    /// `baseVersion` is filled in anew at each sending.
+    case baseVersionAtSending
+    /// `settled` runs ahead of what is decided.
+    case settledTooHigh
+    /// Changes are sent in reversed order.
+    case reversedOrder
+    /// The second half of each batch is sent before the first.
+    case halvesSwapped
+    /// A later change of a record overwrites an earlier one in the batch, and both are taken as done.
+    case dropsDuplicateRecords
+    /// The server's stamp is not looked at.
+    case stampNotObserved
+    /// A new epoch is taken over without a full pass.
+    case epochTakenOver
+    /// Fields that are null are left out of what is sent.
+    case nullsNotSent
+    /// Deletes are sent as updates of nothing.
+    case deletesNotSent
+    /// Sums are sent as plain writes.
+    case sumsAsPlainWrites
+    /// `old` of a field under `check` is taken from what the server says.
+    case checkNotChecked
+
+    /// Whether it stands between the engine and its exchange.
+    var isInExchange: Bool { true }
+}
+
+/// An exchange with a planted mistake: what the engine above it would do wrong if it were its own.
+final class BuggyExchange: Exchange, @unchecked Sendable {
+    // Sendable: all of it is used by the one thread that drives the executor.
+    private let inner: any Exchange
+    private let bug: PlantedBug
+    private var sentBefore: Set<String> = []
+    private var epoch: String?
+    private var counter = 0
+
+    init(_ inner: any Exchange, bug: PlantedBug) {
+        self.inner = inner
+        self.bug = bug
+    }
+
+    func close() async { await inner.close() }
+
+    func exchange(_ request: ExchangeRequest) async throws(ExchangeFailure) -> ExchangeAnswer {
+        var names: [String: String] = [:]
+        let sent = disturb(request, &names)
+        do {
+            var answer = try await inner.exchange(sent)
+            if !names.isEmpty {
+                answer.results = answer.results.map { result in
+                    var result = result
+                    result.changeID = names[result.changeID] ?? result.changeID
+                    return result
+                }
+            }
+            return try disturb(answer, of: request)
+        } catch {
+            switch (bug, error.code) {
+            case (.failureAsApplied, _)
+            where error.kind == .network && !request.changes.isEmpty && request.epoch != nil:
+                return ExchangeAnswer(
+                    dataset: request.dataset, epoch: request.epoch ?? "",
+                    currentSyncVersion: request.lastSyncVersion, results: request.changes.map(Self.applied),
+                    page: ArrayPage([]))
+            case (.epochTakenOver, "epochChanged"?):
+                epoch = error.epoch
+                var again = request
+                again.epoch = error.epoch
+                again.lastSyncVersion = 0
+                var answer = try await inner.exchange(again)
+                answer.epoch = request.epoch ?? answer.epoch
+                answer.currentSyncVersion = max(answer.currentSyncVersion, request.lastSyncVersion)
+                return answer
+            default: throw error
+            }
+        }
+    }
+
+    private static func applied(_ change: Change) -> ChangeResult {
+        ChangeResult(changeID: change.id, verdict: .applied(version: nil, overwrote: [:], serverID: nil))
+    }
+
+    private func disturb(_ request: ExchangeRequest, _ names: inout [String: String]) -> ExchangeRequest {
+        var request = request
+        switch bug {
+        case .newKeyOnRetry:
+            for place in request.changes.indices where !sentBefore.insert(request.changes[place].id).inserted {
+                counter += 1
+                let name = request.changes[place].id
+                request.changes[place].id = String(name.dropLast(4)) + String(counter + 10_000).suffix(4)
+                names[request.changes[place].id] = name
+            }
+        case .stampAtSending:
+            for place in request.changes.indices {
+                counter += 1
+                request.changes[place].stamp = Stamp(
+                    packed: request.changes[place].stamp.packed + UInt64(counter) << 20)
+            }
+        case .baseVersionAtSending:
+            for place in request.changes.indices { request.changes[place].baseVersion = request.lastSyncVersion }
+        case .settledTooHigh:
+            if let last = request.changes.last { request.settled = last.sequence + 3 }
+        case .reversedOrder: request.changes.reverse()
+        case .halvesSwapped:
+            let half = request.changes.count / 2
+            request.changes = Array(request.changes.dropFirst(half) + request.changes.prefix(half))
+        case .dropsDuplicateRecords:
+            var seen: Set<RecordKey> = []
+            request.changes = request.changes.filter { seen.insert($0.record).inserted }
+        case .nullsNotSent:
+            for place in request.changes.indices where request.changes[place].operation == .update {
+                let kept = request.changes[place].fields.filter { !$0.value.new.isNull }
+                if !kept.isEmpty { request.changes[place].fields = kept }
+            }
+        case .deletesNotSent: request.changes.removeAll { $0.operation == .delete }
+        case .sumsAsPlainWrites, .checkNotChecked:
+            let rule: MergeRule = bug == .sumsAsPlainWrites ? .sum : .check
+            for place in request.changes.indices {
+                for name in request.changes[place].fields.keys where request.changes[place].fields[name]?.rule == rule {
+                    request.changes[place].fields[name]?.rule = .lastWriter
+                }
+            }
+        case .epochTakenOver: if epoch != nil { request.epoch = epoch }
+        default: break
+        }
+        return request
+    }
+
+    private func disturb(
+        _ answer: ExchangeAnswer, of request: ExchangeRequest
+    ) throws(ExchangeFailure) -> ExchangeAnswer {
+        var answer = answer
+        let answered = Set(answer.results.map(\.changeID))
+        switch bug {
+        case .missingVerdictAsApplied, .dropsDuplicateRecords, .deletesNotSent:
+            answer.results += request.changes.filter { !answered.contains($0.id) }.map(Self.applied)
+        case .mergedAsApplied, .rejectionAsApplied, .retryAsRejection:
+            answer.results = answer.results.map(misread)
+        case .foreignEpochAccepted: if let epoch = request.epoch { answer.epoch = epoch }
+        case .checkpointWithoutRows:
+            counter += 1
+            if counter % 5 == 0 { answer.page = ArrayPage([]) }
+        case .lastRecordOfPageLost:
+            let records = try answer.page.next(maxRecords: .max, maxBytes: .max)
+            answer.page = ArrayPage(records.count > 1 ? Array(records.dropLast()) : records)
+        case .tombstonesIgnored:
+            let records = try answer.page.next(maxRecords: .max, maxBytes: .max)
+            answer.page = ArrayPage(records.filter { $0.presence == .live })
+        case .hasMoreIgnored:
+            if answer.hasMore {
+                answer.hasMore = false
+                answer.currentSyncVersion += 1
+            }
+        case .stampNotObserved: answer.stamp = nil
+        case .epochTakenOver: if let epoch = request.epoch { answer.epoch = epoch }
+        default: break
+        }
+        return answer
+    }
+
+    private func misread(_ result: ChangeResult) -> ChangeResult {
+        var result = result
+        switch (bug, result.verdict) {
+        case (.mergedAsApplied, .merged(let record)):
+            result.verdict = .applied(version: record.version, overwrote: [:], serverID: nil)
+        case (.rejectionAsApplied, .rejected):
+            result.verdict = .applied(version: nil, overwrote: [:], serverID: nil)
+        case (.retryAsRejection, .retry):
+            result.verdict = .rejected(Rejection(code: .invalid, message: "planted"))
+        default: break
+        }
+        return result
+    }
+}

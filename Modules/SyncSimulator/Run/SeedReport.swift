@@ -1,0 +1,24 @@
+/// What one seed came to.
+public struct SeedReport: Sendable {
+    public let seed: UInt64
+    public let devices: Int
+    public let localWrites: Int
+    /// Faults that struck, by kind.
+    public let faults: [String: Int]
+    public let coverage: [Situation: Int]
+    public let violations: [Violation]
+    /// Over every choice of the executor and every event; equal for two runs of one seed.
+    public let traceHash: UInt64
+    /// The events, where they were asked for.
+    public let trace: [String]
+    public let requests: Int
+    /// How long the devices lived, in virtual time.
+    public let virtualTime: Duration
+    /// It reached the final checks.
+    public let isComplete: Bool
+
+    public var faultCount: Int { faults.values.reduce(0, +) }
+
+    /// Whether the seed counts: two devices or more, 50 local writes, 3 faults, and the final checks reached.
+    public var counts: Bool { devices >= 2 && localWrites >= 50 && faultCount >= 3 && isComplete }
+}

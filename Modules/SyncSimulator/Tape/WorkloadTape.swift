@@ -1,0 +1,80 @@
+import SyncTesting
+
+/// What the users of a seed's devices do, and when: drawn before the run, so that leaving a step out moves no other.
+public struct WorkloadTape: Sendable {
+    /// Something that a user does. Numbers choose among what the device has at that moment.
+    public enum Action: Sendable, Hashable {
+        case create(entity: String, parent: UInt64, fields: UInt64)
+        case update(record: UInt64, fields: UInt64)
+        /// Several edits in one transaction; `asUnit` asks the server to do all or none.
+        case transaction(records: [UInt64], fields: UInt64, asUnit: Bool)
+        case move(record: UInt64, to: UInt64)
+        case delete(record: UInt64)
+        /// Writes a value that is there already.
+        case rewrite(record: UInt64)
+        case syncNow
+        case cancel(UInt64)
+        case retry(UInt64)
+        case discard(UInt64)
+    }
+
+    public struct Step: Sendable, Hashable {
+        /// Its place on the tape, by which it is left out.
+        public let number: Int
+        public let atMilliseconds: Int64
+        public let device: Int
+        public let action: Action
+    }
+
+    public let devices: Int
+    public let steps: [Step]
+    /// How long users work, in milliseconds.
+    public let duration: Int64
+
+    /// The tape of a seed.
+    public init(seed: UInt64) {
+        var chance = SeededGenerator(seed: seed, stream: 1)
+        let devices = [1, 2, 2, 2, 3, 3, 3, 4, 5][chance.below(9)]
+        let count = 90 + chance.below(70)
+        let duration = Int64(20_000 + chance.below(4) * 150_000)
+        // Few records make conflicts, many make pages.
+        let heat = 0.2 + chance.unit() * 0.7
+        var times = (0..<count).map { _ in Int64(chance.below(Int(duration))) }
+        times.sort()
+        var steps: [Step] = []
+        for number in 0..<count {
+            // The first steps give everybody something to work on.
+            let device = number < 4 ? 0 : chance.below(devices)
+            let action = Self.action(number, &chance, heat: heat)
+            steps.append(Step(number: number, atMilliseconds: times[number], device: device, action: action))
+        }
+        self.devices = devices
+        self.duration = duration
+        self.steps = steps
+    }
+
+    private static func action(_ number: Int, _ chance: inout SeededGenerator, heat: Double) -> Action {
+        if number < 4 {
+            return .create(
+                entity: ["board", "list", "card", "comment"][number], parent: chance.next(), fields: chance.next())
+        }
+        /// The lower the number, the older the record that it chooses: hot records are the oldest.
+        func record() -> UInt64 { chance.chance(heat) ? UInt64(chance.below(3)) : chance.next() >> 8 }
+        switch chance.below(100) {
+        case 0..<27:
+            let entity = chance.pick(["board", "list", "list", "card", "card", "card", "comment", "comment"])
+            return .create(entity: entity, parent: record(), fields: chance.next())
+        case 27..<67: return .update(record: record(), fields: chance.next())
+        case 67..<73:
+            let records = (0..<(2 + chance.below(3))).map { _ in record() }
+            return .transaction(records: records, fields: chance.next(), asUnit: chance.chance(0.5))
+        case 73..<78: return .move(record: record(), to: chance.next() >> 8)
+        case 78..<85: return .delete(record: chance.next() >> 8)
+        case 85..<87: return .rewrite(record: record())
+        case 87..<92: return .syncNow
+        case 92..<95: return .cancel(chance.next() >> 8)
+        case 95..<98: return .retry(chance.next() >> 8)
+        default: return .discard(chance.next() >> 8)
+        }
+    }
+}

@@ -1,0 +1,212 @@
+import Foundation
+import GRDB
+import Orchestrator
+import Storage
+import SyncCore
+import SyncTesting
+
+/// A device: its files, its clock, its network, and the process that lives now, with the real store and the real engine.
+///
+/// A process ends by a kill or in order; the next one opens the same files. All of it runs on lanes of the seeded
+/// executor, so that a suspended device stands still while the others go on.
+final class SimulatedDevice {
+    let index: Int
+    let folder: DeviceFolder
+    let wallClock: ManualWallClock
+    let network: DeviceNetwork
+    let hook = DiskHook()
+    let ids: SeededIDs
+    private let executor: SeededExecutor
+    private let seed: UInt64
+    private let record: Record
+    private let options: SimulationOptions
+
+    /// Counts processes; a restored device has another number, and so other keys.
+    private(set) var generation = 0
+    private(set) var process: Process?
+    var isSuspended = false
+    /// The files at the moment of the kill that nobody has dealt with yet.
+    private(set) var picture: [String: Data]?
+    /// The files as they were backed up.
+    var backup: [String: Data]?
+    /// Another process's connection that holds the file's lock.
+    private var locker: DatabaseQueue?
+
+    /// A living process.
+    struct Process {
+        let store: Store
+        let engine: SyncEngine
+        let lane: SeededLane
+        let storeLane: SeededLane
+        let run: Task<Void, Never>
+        let box: Flag
+    }
+
+    /// Whether a task has come to its end.
+    final class Flag: @unchecked Sendable {
+        // Sendable: used by the one thread that drives the executor.
+        var isSet = false
+    }
+
+    init(
+        index: Int, seed: UInt64, folder: DeviceFolder, server: any SimulatedServer, executor: SeededExecutor,
+        record: Record, options: SimulationOptions, clockOffset: Int64, clockRate: Double
+    ) {
+        self.index = index
+        self.seed = seed
+        self.folder = folder
+        self.executor = executor
+        self.record = record
+        self.options = options
+        wallClock = ManualWallClock(
+            ManualWallClock.usualStart + clockOffset, following: executor.clock, rate: clockRate)
+        network = DeviceNetwork(device: index, server: server, clock: executor.clock, record: record)
+        ids = SeededIDs(seed: SeededGenerator.mixed(seed, UInt64(1_000 + index)))
+        hook.note = { [record] text in record.note("device \(index) \(text)") }
+        hook.onCrash = { [weak self] in self?.takePicture() }
+    }
+
+    /// The process is dead and has not been followed by another.
+    var isDead: Bool { hook.isDead }
+
+    // MARK: Life and death
+
+    /// Opens the files and starts the engine.
+    /// - Throws: what the store threw; a device that dies while it opens is dead afterwards.
+    func start() throws {
+        generation += 1
+        hook.revive()
+        network.generation = generation
+        let lane = executor.lane("device \(index).\(generation)")
+        let storeLane = executor.lane("store \(index).\(generation)")
+        let mixed = SeededGenerator.mixed(seed, UInt64(index * 1_000 + generation))
+        var configuration = StoreConfiguration()
+        configuration.busyTimeout = 0
+        configuration.clock = wallClock
+        configuration.keySeed = Int64(bitPattern: mixed)
+        configuration.fixesTriggerClock = true
+        configuration.executor = storeLane
+        configuration.statementHook = { [hook] sql in hook.statement(sql) }
+        let store = try Store(
+            path: folder.databasePath, schema: options.schema, configuration: configuration)
+        store.database.add(transactionObserver: CommitFailer(hook), extent: .databaseLifetime)
+        let engine = SyncEngine(
+            store: store, exchange: options.disturbed(network.port(), seed: mixed), deltas: options.deltas,
+            wallClock: wallClock, clock: executor.clock, randomness: SeededRandomness(seed: mixed ^ 1),
+            ids: SeededIDs(seed: mixed ^ 2, start: wallClock.nowMilliseconds))
+        let flag = Flag()
+        // Owned by the process: `stop` and `bury` cancel it and drive it to its end.
+        let run = Task(executorPreference: lane) { [record, index] in
+            do { try await engine.run() } catch { record.violate("engine", "device \(index): \(error)") }
+            flag.isSet = true
+        }
+        process = Process(store: store, engine: engine, lane: lane, storeLane: storeLane, run: run, box: flag)
+        record.note("device \(index) starts")
+    }
+
+    /// Kills the process where it stands.
+    func kill() { hook.kill() }
+
+    private func takePicture() {
+        do { picture = try folder.photograph() } catch { record.violate("simulator", "\(error)") }
+        // Nothing of the doomed code reaches the network any more.
+        network.generation = -1
+    }
+
+    /// Clears away what a dead process left in memory, and makes the files what they were when it died.
+    func bury() {
+        unlock()
+        if let process { end(process) }
+        process = nil
+        do {
+            if let picture { try folder.putBack(picture) }
+        } catch { record.violate("simulator", "\(error)") }
+        picture = nil
+    }
+
+    /// Ends the process in order.
+    func stop() {
+        guard let process else { return }
+        end(process)
+        self.process = nil
+        record.note("device \(index) stops")
+    }
+
+    private func end(_ process: Process) {
+        resume()
+        process.run.cancel()
+        _ = executor.run(until: executor.clock.now, maxJobs: 1_000_000) { process.box.isSet }
+        if !process.box.isSet { record.violate("engine", "device \(index) did not end when it was cancelled") }
+        do {
+            let store = process.store
+            try executor.complete(until: executor.clock.now) { try await store.close() }
+        } catch { record.violate("simulator", "device \(index) could not close: \(error)") }
+    }
+
+    /// Puts the backup's files in the place of the present ones, as new files.
+    func restoreBackup() throws {
+        guard let backup else { return }
+        for name in try FileManager.default.contentsOfDirectory(atPath: folder.path) {
+            try FileManager.default.removeItem(atPath: folder.path + "/" + name)
+        }
+        // Something else takes the old inode, as on a disk that is in use.
+        let blocker = folder.path + "/other"
+        try Data("x".utf8).write(to: URL(fileURLWithPath: blocker))
+        try folder.putBack(backup.merging(["other": Data("x".utf8)]) { $1 })
+        try FileManager.default.removeItem(atPath: blocker)
+    }
+
+    // MARK: Standing still
+
+    func suspend() {
+        process?.lane.hold()
+        process?.storeLane.hold()
+        isSuspended = true
+    }
+
+    func resume() {
+        process?.lane.release()
+        process?.storeLane.release()
+        isSuspended = false
+    }
+
+    /// Another process takes the file's write lock.
+    func lock() {
+        do {
+            var configuration = Configuration()
+            // The lock outlives the access on purpose.
+            configuration.allowsUnsafeTransactions = true
+            let other = try DatabaseQueue(path: folder.databasePath, configuration: configuration)
+            try other.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
+            locker = other
+        } catch { record.note("device \(index) could not be locked: \(error)") }
+    }
+
+    func unlock() {
+        guard let locker else { return }
+        do {
+            try locker.writeWithoutTransaction { try $0.execute(sql: "ROLLBACK") }
+            try locker.close()
+        } catch { record.violate("simulator", "\(error)") }
+        self.locker = nil
+    }
+
+    // MARK: Looking
+
+    /// Reads what is committed, with plain SQL, past the engine's code; `nil` if the process is not alive.
+    func read<T>(_ body: (Database) throws -> T) -> T? {
+        guard let process else { return nil }
+        do { return try process.store.database.read(body) } catch {
+            record.violate("simulator", "device \(index) cannot be read: \(error)")
+            return nil
+        }
+    }
+}
+
+extension SeededGenerator {
+    /// A number that follows from two.
+    static func mixed(_ seed: UInt64, _ part: UInt64) -> UInt64 {
+        var generator = SeededGenerator(seed: seed, stream: part)
+        return generator.next()
+    }
+}

@@ -1,0 +1,100 @@
+import Orchestrator
+import Storage
+import SyncCore
+import SyncTesting
+
+extension World {
+    /// How long the devices may take to come to rest once nothing goes wrong any more.
+    static let bound: Int64 = 10 * 3_600_000
+
+    /// Nothing goes wrong any more.
+    func heal() {
+        record.note("heal")
+        server.rule { _ in .decide }
+        for device in devices {
+            device.network.faults = [:]
+            device.network.isOffline = false
+            device.hook.crashes = []
+            device.hook.failures = []
+            device.unlock()
+            device.resume()
+            start(device.index)
+            settle(device.index) { process in
+                await process.engine.resume()
+                await process.engine.trigger(.reconnected)
+            }
+        }
+    }
+
+    /// I9: every change is acknowledged, set aside, or visibly blocked by one that is, within the bound.
+    func liveness() -> Bool {
+        let end = now + Self.bound
+        var step: Int64 = 5_000
+        while now < end {
+            run(until: now + step)
+            step = min(step * 2, 600_000)
+            let waiting = devices.map { $0.read { try DeviceFacts($0, options.schema) } }
+            if waiting.allSatisfy({ $0.map(Self.isAtRest) ?? false }) {
+                for device in devices { check(device.index) }
+                return true
+            }
+        }
+        for device in devices {
+            guard let facts = device.read({ try DeviceFacts($0, options.schema) }), !Self.isAtRest(facts) else {
+                continue
+            }
+            let first = facts.queue.prefix(3).map { "\($0.record) state \($0.state) by \($0.blockedBy ?? "-")" }
+            record.violate("I9", "device \(device.index): not at rest after \(Self.bound / 3_600_000) h: \(first)")
+        }
+        return false
+    }
+
+    private static func isAtRest(_ facts: DeviceFacts) -> Bool {
+        let failed = Set(facts.failed.map(\.key))
+        let blocked = Set(facts.blocked.map(\.key))
+        return facts.undecided.isEmpty
+            && facts.blocked.allSatisfy { change in
+                change.blockedBy.map { failed.contains($0) || blocked.contains($0) } ?? false
+            }
+    }
+
+    /// The app deals with everything that was set aside, and says its word where one is waited for.
+    func resolve() -> Bool {
+        for round in 0..<12 {
+            for device in devices { synchronize(device.index) }
+            for device in devices {
+                confirm(device.index)
+                var left = 200
+                while left > 0, let failed = device.read({ try DeviceFacts($0, options.schema) })?.failed,
+                    !failed.isEmpty
+                {
+                    repair(device.index, 0, discards: round >= 2 || failed.count % 2 == 0)
+                    left -= 1
+                    if round < 2 { synchronize(device.index) }
+                }
+            }
+            let facts = devices.compactMap { $0.read { try DeviceFacts($0, options.schema) } }
+            if facts.allSatisfy({ $0.queue.isEmpty }), round > 0 { break }
+        }
+        // Twice: what the last device sent is news for the first.
+        for _ in 0..<2 { for device in devices { synchronize(device.index) } }
+        return true
+    }
+
+    private func confirm(_ index: Int) {
+        guard settle(index, { try await $0.store.position().awaitsConfirmation }) == true else { return }
+        record.cover(.fullPassAwaitsConfirmation)
+        settle(index) { _ = try await $0.store.endFullPass(confirmed: true) }
+    }
+
+    /// One sync by the user's wish, to its end.
+    private func synchronize(_ index: Int) {
+        let device = devices[index]
+        guard let process = device.process else { return }
+        do {
+            let limit = executor.clock.now.advanced(by: .seconds(7_200))
+            let summary = try executor.complete(until: limit) { try await process.engine.sync(for: .seconds(3_600)) }
+            record.note("device \(index) synced: \(summary.report.end)")
+        } catch { record.violate("I9", "device \(index): the final sync \(error)") }
+    }
+}

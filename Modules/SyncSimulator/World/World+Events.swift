@@ -1,0 +1,190 @@
+import GRDB
+import Orchestrator
+import Storage
+import SyncCore
+import SyncTesting
+
+extension World {
+    func perform(_ event: Agenda.Event) {
+        switch event {
+        case .step(let step): perform(step)
+        case .fault(let fault): perform(fault)
+        case .start(let device): start(device)
+        case .resume(let device): devices[device].resume()
+        case .online(let device): devices[device].network.isOffline = false
+        case .unlock(let device): devices[device].unlock()
+        case .unpause(let device): settle(device) { await $0.engine.resume() }
+        }
+    }
+
+    /// Does something with a living device at this moment, without letting the time go on.
+    /// - Returns: `nil` where the device is down, stands still, or dies over it.
+    @discardableResult
+    func settle<T: Sendable>(
+        _ index: Int, _ body: @escaping @Sendable (SimulatedDevice.Process) async throws -> T
+    ) -> T? {
+        let device = devices[index]
+        guard let process = device.process, !device.isSuspended, !device.isDead else { return nil }
+        do {
+            let result = try executor.complete(until: executor.clock.now) { try await body(process) }
+            return device.isDead ? nil : result
+        } catch let failure as StoreFailure {
+            record.note("device \(index): \(failure.kind.rawValue): \(failure.message)")
+            if !device.isDead { failed(failure, index) }
+        } catch let stalled as SeededExecutor.Stalled {
+            if !device.isDead { record.violate("I2 of liveness", "device \(index): a call \(stalled)") }
+        } catch { record.violate("engine", "device \(index): \(error)") }
+        return nil
+    }
+
+    /// A failure that no fault explains is a violation.
+    private func failed(_ failure: StoreFailure, _ index: Int) {
+        switch failure.kind {
+        case .corrupt, .readOnly, .unexpected:
+            record.violate("storage", "device \(index): \(failure.kind.rawValue): \(failure.message)")
+        case .busy, .full, .io, .invalid, .notFound, .refused: break
+        }
+    }
+
+    // MARK: What users do
+
+    private func perform(_ step: WorkloadTape.Step) {
+        let device = devices[step.device]
+        guard device.process != nil, !device.isSuspended, !device.isDead else { return }
+        switch step.action {
+        case .syncNow:
+            if let process = device.process {
+                // Owned by the engine's lane: it ends with its cycle, or with the process.
+                _ = Task(executorPreference: process.lane) { await process.engine.syncNow() }
+            }
+        case .cancel(let number): cancel(step.device, number)
+        case .retry(let number): repair(step.device, number, discards: false)
+        case .discard(let number): repair(step.device, number, discards: true)
+        case .create, .update, .transaction, .move, .delete, .rewrite: write(step)
+        }
+        buryTheDead()
+        check(step.device)
+    }
+
+    private func write(_ step: WorkloadTape.Step) {
+        let device = devices[step.device]
+        guard let rows = device.read({ try Rows($0, options.schema) }) else { return }
+        let edits = EditMaker(rows: rows, device: step.device, ids: device.ids).edits(for: step.action)
+        guard !edits.isEmpty else { return }
+        let isUnit = if case .transaction(_, _, true) = step.action { true } else { false }
+        let made = settle(step.device) { process in
+            try await process.store.write(unit: isUnit) { db in
+                let before = try Ledger.lastSequence(db)
+                for edit in edits { try edit.perform(db) }
+                return try Ledger.changes(db, above: before)
+            }
+        }
+        guard let made else { return }
+        record.localWrites += 1
+        if isUnit, made.count > 1 { record.cover(.unitSent) }
+        record.note("device \(step.device) writes \(made.map { "\($0.sequence):\($0.record)" })")
+        for var entry in made {
+            for edit in edits {
+                switch edit {
+                case .insert(entry.record, let fields), .update(entry.record, let fields): entry.values = fields
+                default: break
+                }
+            }
+            ledgers[step.device].add(entry)
+        }
+    }
+
+    private func cancel(_ index: Int, _ number: UInt64) {
+        let facts = devices[index].read { try DeviceFacts($0, options.schema) }
+        guard let waiting = facts?.undecided, !waiting.isEmpty else { return }
+        let key = waiting[Int(number % UInt64(waiting.count))].key
+        guard let outcome = settle(index, { try await $0.store.cancel(key) }) else { return }
+        record.note("device \(index) cancels \(key.suffix(6)): \(outcome)")
+        if case .cancelled(let keys) = outcome {
+            record.cover(.cancelled)
+            ledgers[index].set(.cancelled, for: keys)
+        }
+    }
+
+    func repair(_ index: Int, _ number: UInt64, discards: Bool) {
+        let facts = devices[index].read { try DeviceFacts($0, options.schema) }
+        guard let failed = facts?.failed, !failed.isEmpty else { return }
+        let key = failed[Int(number % UInt64(failed.count))].key
+        record.note("device \(index) \(discards ? "discards" : "retries") \(key.suffix(6))")
+        if discards {
+            guard let keys = settle(index, { try await $0.store.discard(key) }) else { return }
+            ledgers[index].set(.discarded, for: keys)
+            record.cover(.discarded)
+        } else {
+            guard let next = settle(index, { try await $0.store.retry(key) }) else { return }
+            if next != key { ledgers[index].set(.succeeded, for: [key]) }
+            record.cover(.retried)
+        }
+    }
+
+    // MARK: What happens to them
+
+    private func perform(_ fault: FaultTape.TimedFault) {
+        record.note("fault \(fault)")
+        switch fault {
+        case .crash(let index):
+            guard devices[index].process != nil else { return }
+            devices[index].kill()
+            buryTheDead()
+        case .restart(let index):
+            guard devices[index].process != nil, !devices[index].isDead else { return }
+            devices[index].stop()
+            record.struck("restart")
+            start(index)
+        case .suspended(let index, let milliseconds):
+            devices[index].suspend()
+            record.cover(.suspension)
+            record.struck("suspension")
+            agenda.add(.resume(device: index), at: now + milliseconds)
+        case .offline(let index, let milliseconds):
+            devices[index].network.isOffline = true
+            record.cover(.offline)
+            record.struck("offline")
+            agenda.add(.online(device: index), at: now + milliseconds)
+        case .clockJump(let index, let milliseconds):
+            devices[index].wallClock.advance(milliseconds: milliseconds)
+            record.cover(.clockJump)
+            record.struck("clock jump")
+        case .lockedFile(let index, let milliseconds):
+            guard devices[index].process != nil else { return }
+            devices[index].lock()
+            record.cover(.lockedFile)
+            record.struck("locked file")
+            agenda.add(.unlock(device: index), at: now + milliseconds)
+        case .pause(let index, let milliseconds):
+            settle(index) { await $0.engine.pause() }
+            agenda.add(.unpause(device: index), at: now + milliseconds)
+        case .backup: backUpServer()
+        case .restoredServer: restoreServer()
+        case .forgottenTombstones:
+            if server.forgetTombstones() { record.struck("forgotten tombstones") }
+        case .deviceBackup(let index): backUp(index)
+        case .restoredDevice(let index): restore(index)
+        }
+    }
+
+    private func backUp(_ index: Int) {
+        let device = devices[index]
+        guard device.process != nil, !device.isDead else { return }
+        do { device.backup = try device.folder.photograph() } catch { record.violate("simulator", "\(error)") }
+    }
+
+    /// The device's files are replaced by older ones; what was made since is lost with the old device.
+    private func restore(_ index: Int) {
+        let device = devices[index]
+        guard device.backup != nil, device.process != nil, !device.isDead else { return }
+        device.stop()
+        do { try device.restoreBackup() } catch { return record.violate("simulator", "\(error)") }
+        start(index)
+        let kept = Set(device.read { try DeviceFacts($0, options.schema) }?.queue.map(\.key) ?? [])
+        let lost = ledgers[index].entries.keys.filter { !kept.contains($0) }
+        ledgers[index].set(.lostWithTheDevice, for: lost)
+        record.cover(.deviceRestored)
+        record.struck("device restored")
+    }
+}

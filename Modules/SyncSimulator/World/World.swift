@@ -1,0 +1,244 @@
+import Foundation
+import GRDB
+import Orchestrator
+import Storage
+import SyncCore
+import SyncTesting
+
+/// One seed's devices, server, tapes and time, driven from its beginning to the final checks by one thread.
+final class World {
+    let seed: UInt64
+    let options: SimulationOptions
+    let executor: SeededExecutor
+    let record: Record
+    let server: any SimulatedServer
+    let workload: WorkloadTape
+    let faults: FaultTape
+    var devices: [SimulatedDevice] = []
+    var ledgers: [Ledger] = []
+    var agenda = Agenda()
+    private let folder: String
+    private var isComplete = false
+    private var restarts: SeededGenerator
+
+    init(seed: UInt64, options: SimulationOptions) throws {
+        self.seed = seed
+        self.options = options
+        executor = SeededExecutor(seed: seed)
+        record = Record(executor: executor, keepsLines: options.keepsTrace, onLine: options.onLine)
+        workload = WorkloadTape(seed: seed)
+        faults = FaultTape(seed: seed, devices: workload.devices, duration: workload.duration)
+        restarts = SeededGenerator(seed: seed, stream: 3)
+        folder = options.folder + "/seed-\(seed)-\(UUID().uuidString)"
+        let serverClock = ManualWallClock(following: executor.clock)
+        if options.usesReferenceServer(seed) {
+            server = try ReferenceServer(
+                folder: folder + "/server", schema: options.schema, clock: serverClock, virtual: executor.clock,
+                seed: seed)
+        } else {
+            server = ModelBackend(
+                ModelServer(schema: options.schema, clock: serverClock, pageLimit: 3 + Int(seed % 60)))
+        }
+        try setUp()
+    }
+
+    deinit {
+        do { try FileManager.default.removeItem(atPath: folder) } catch {
+            // Somebody else removed it: nothing is left behind either way.
+        }
+    }
+
+    private func setUp() throws {
+        let used = faults.entries.filter { !options.withoutFaults.contains($0.number) }.map(\.fault)
+        for index in 0..<workload.devices {
+            let path = folder + "/device-\(index)"
+            try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+            var (offset, rate) = (Int64(0), 1.0)
+            for case .clock(index, let off, let drift) in used { (offset, rate) = (off, drift) }
+            let device = SimulatedDevice(
+                index: index, seed: seed, folder: DeviceFolder(path: path), server: server, executor: executor,
+                record: record, options: options, clockOffset: offset, clockRate: rate)
+            for fault in used { give(fault, to: device) }
+            devices.append(device)
+            ledgers.append(Ledger())
+        }
+        for fault in used {
+            switch fault {
+            case .timed(let at, let timed): agenda.add(.fault(timed), at: at)
+            case .refusals, .deferrals, .request, .device, .clock: break
+            }
+        }
+        rule(used)
+        for step in workload.steps where !options.withoutSteps.contains(step.number) {
+            agenda.add(.step(step), at: step.atMilliseconds)
+        }
+    }
+
+    private func give(_ fault: FaultTape.Fault, to device: SimulatedDevice) {
+        switch fault {
+        case .request(device.index, let number, let fault): device.network.faults[number] = fault
+        case .device(device.index, .crashAtStatement(let number)): device.hook.crashes.insert(number)
+        case .device(device.index, .failingDisk(let from, let count)):
+            let code: ResultCode = [.SQLITE_FULL, .SQLITE_IOERR, .SQLITE_BUSY][from % 3]
+            device.hook.failures.append((from..<(from + count * 5), code))
+        default: break
+        }
+    }
+
+    /// Refusals and deferrals follow from the key alone, so that a repetition meets the same.
+    private func rule(_ used: [FaultTape.Fault]) {
+        var refused: [(UInt64, UInt64)] = []
+        var deferred: [(UInt64, UInt64)] = []
+        for fault in used {
+            if case .refusals(let modulus, let remainder) = fault { refused.append((modulus, remainder)) }
+            if case .deferrals(let modulus, let remainder) = fault { deferred.append((modulus, remainder)) }
+        }
+        let (refusals, deferrals, record) = (refused, deferred, record)
+        server.rule { key in
+            let number = key.utf8.reduce(0xcbf2_9ce4_8422_2325 as UInt64) {
+                ($0 ^ UInt64($1)) &* 0x0000_0100_0000_01b3
+            }
+            if refusals.contains(where: { number % $0.0 == $0.1 }) {
+                record.struck("refusal")
+                return .reject(Rejection(code: .forbidden, message: "not today"))
+            }
+            if deferrals.contains(where: { (number >> 8) % $0.0 == $0.1 }) {
+                record.struck("deferral")
+                return .retry(afterSeconds: 3)
+            }
+            return .decide
+        }
+    }
+
+    var now: Int64 {
+        let (seconds, attoseconds) = executor.clock.now.elapsed.components
+        return seconds * 1000 + attoseconds / 1_000_000_000_000_000
+    }
+
+    // MARK: Phases
+
+    func run() -> SeedReport {
+        for device in devices { start(device.index) }
+        while let (at, event) = agenda.next(before: workload.duration) {
+            run(until: at)
+            perform(event)
+        }
+        run(until: workload.duration)
+        heal()
+        if liveness(), resolve() {
+            finalChecks()
+            isComplete = true
+        }
+        for device in devices { device.stop() }
+        if executor.foreignJobs > 0 {
+            record.violate("determinism", "\(executor.foreignJobs) jobs came from another thread")
+        }
+        return report()
+    }
+
+    private func report() -> SeedReport {
+        SeedReport(
+            seed: seed, devices: devices.count, localWrites: record.localWrites, faults: record.faults,
+            coverage: record.coverage, violations: record.violations, traceHash: executor.traceHash,
+            trace: record.lines, requests: devices.reduce(0) { $0 + $1.network.requests },
+            virtualTime: executor.clock.now.elapsed, isComplete: isComplete)
+    }
+
+    /// Lets everything run up to a time, and deals with devices that die on the way.
+    func run(until milliseconds: Int64) {
+        while true {
+            let end = executor.run(until: .init(.milliseconds(milliseconds)), maxJobs: 2_000_000) {
+                devices.contains { $0.isDead && $0.process != nil }
+            }
+            if end == .exhausted { return record.violate("I12", "two million jobs without an end") }
+            buryTheDead()
+            for device in devices where device.network.hasDueCopies {
+                let network = device.network
+                do { try executor.complete(until: executor.clock.now) { await network.deliverCopies() } } catch {
+                    record.violate("simulator", "a late copy \(error)")
+                }
+            }
+            if end != .condition { return }
+        }
+    }
+
+    /// Clears away dead processes, and has new ones start some time later.
+    func buryTheDead() {
+        for device in devices where device.isDead && device.process != nil {
+            record.cover(.crashAtStatement)
+            record.struck("crash")
+            device.bury()
+            agenda.add(.start(device: device.index), at: now + Int64(restarts.below(15_000)))
+        }
+    }
+
+    func start(_ index: Int) {
+        let device = devices[index]
+        guard device.process == nil else { return }
+        for _ in 0..<5 {
+            do {
+                try device.start()
+                record.cover(.restart)
+                if !device.isDead { return adopt(index) }
+            } catch {
+                record.note("device \(index) did not open: \(error)")
+            }
+            // It died, or failed, while it opened: another process tries at once.
+            device.kill()
+            device.bury()
+        }
+        device.hook.failures = []
+        agenda.add(.start(device: index), at: now + 1_000)
+    }
+
+    /// Takes over changes that were committed in the very moment in which the last process died.
+    private func adopt(_ index: Int) {
+        let known = ledgers[index].entries
+        for entry in devices[index].read({ try Ledger.changes($0, above: 0) }) ?? [] where known[entry.key] == nil {
+            ledgers[index].add(entry)
+        }
+    }
+
+    // MARK: Checks
+
+    func check(_ index: Int) {
+        let device = devices[index]
+        guard !device.isDead, device.process != nil, let facts = device.read({ try DeviceFacts($0, options.schema) })
+        else { return }
+        let invariants = Invariants(
+            schema: options.schema, device: index, facts: facts, ledger: ledgers[index], decided: record.decided,
+            server: server.records, serverEpoch: server.epoch)
+        for (invariant, message) in invariants.check() {
+            record.violate(invariant, "device \(index): \(message)")
+        }
+    }
+
+    private func finalChecks() {
+        for device in devices {
+            check(device.index)
+            guard let facts = device.read({ try DeviceFacts($0, options.schema) }) else { continue }
+            for difference in Convergence.differences(facts.rows.rows, server.records, schema: options.schema) {
+                record.violate("I7", "device \(device.index): \(difference)")
+            }
+            if !facts.queue.isEmpty {
+                record.violate("I9", "device \(device.index): \(facts.queue.count) changes are left in the queue")
+            }
+            if !facts.held.isEmpty {
+                record.violate("I7", "device \(device.index): held at the end: \(facts.held.sorted())")
+            }
+        }
+    }
+
+    // MARK: The server's history
+
+    func backUpServer() { server.backUp() }
+
+    func restoreServer() {
+        if devices.contains(where: { !($0.read { try DeviceFacts($0, options.schema) }?.undecided.isEmpty ?? true) }) {
+            record.cover(.newEpochWithFullQueue)
+        }
+        guard server.restore() else { return }
+        record.cover(.serverRestored)
+        record.struck("server restored")
+    }
+}

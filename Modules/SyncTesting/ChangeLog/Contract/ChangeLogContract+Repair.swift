@@ -1,0 +1,100 @@
+import SyncCore
+
+extension ChangeLogContract {
+    static let repairing: [ContractRule<ChangeLogSubject>] = [
+        rule("retrying puts a successor into the old place and frees what it blocked") { subject, expect in
+            let create = try await refusedBoard(subject)
+            let key = try await subject.log.retry(create)
+            try expect.isTrue(key != create, "the refused key would be sent again")
+            try expect.equal(try await subject.log.failures(), [], "failures")
+            let claim = try await subject.take(ClaimLimits(merges: false))
+            try expect.equal(
+                claim.records,
+                [ChangeLogSubject.board, ChangeLogSubject.other, ChangeLogSubject.card, ChangeLogSubject.card], "order")
+            try expect.equal(claim.changes.first?.change.id, key, "key")
+            try expect.equal(claim.changes.first?.change.fields["name"]?.new, "A", "payload")
+        },
+        rule("discarding takes with it what needs it, as listed before") { subject, expect in
+            let create = try await refusedBoard(subject)
+            let dependants = try await subject.log.dependants(of: create)
+            try expect.equal(dependants.count, 2, "dependants")
+            let gone = try await subject.log.discard(create)
+            try expect.equal(Set(gone), Set(dependants + [create]), "discarded")
+            let summary = try await subject.log.summary()
+            try expect.equal([summary.failed, summary.blocked, summary.pending], [0, 0, 1], "counts")
+        },
+        rule("discarding a refused update takes nothing else") { subject, expect in
+            try await subject.settledBoard()
+            try await subject.write(.update, ChangeLogSubject.board, ["name": "B"])
+            let first = try await subject.take().changes[0]
+            try await subject.write(.update, ChangeLogSubject.board, ["desc": "d"])
+            try await subject.settle([(first, .refused())])
+            try expect.equal(try await subject.log.dependants(of: first.change.id), [], "dependants")
+            try expect.equal(try await subject.log.discard(first.change.id), [first.change.id], "discarded")
+            try expect.equal(try await subject.log.summary().pending, 1, "pending")
+        },
+        rule("what was set aside survives a kill") { subject, expect in
+            let create = try await refusedBoard(subject)
+            let log = try await subject.crash()
+            try expect.equal(try await log.failures().map(\.queued.change.id), [create], "failures")
+            try expect.equal(try await log.summary().blocked, 2, "blocked")
+        },
+        rule("what is not there cannot be repaired") { subject, expect in
+            for attempt in [0, 1, 2] {
+                do throws(StoreFailure) {
+                    switch attempt {
+                    case 0: _ = try await subject.log.retry("nowhere")
+                    case 1: _ = try await subject.log.discard("nowhere")
+                    default: _ = try await subject.log.cancel("nowhere")
+                    }
+                } catch {
+                    try expect.equal(error.kind, .notFound, "kind")
+                    continue
+                }
+                try expect.isTrue(false, "nothing was thrown")
+            }
+        },
+    ]
+
+    static let cancelling: [ContractRule<ChangeLogSubject>] = [
+        rule("what was never sent is cancelled with what needs it") { subject, expect in
+            try await subject.write(.create, ChangeLogSubject.board, ["name": "A"])
+            try await subject.write(.create, ChangeLogSubject.card, ["idBoard": "b1", "name": "x"])
+            try await subject.write(.create, ChangeLogSubject.other, ["name": "B"])
+            let keys = try await subject.log.queued().map(\.change.id)
+            let outcome = try await subject.log.cancel(keys[0])
+            guard case .cancelled(let gone) = outcome else {
+                return try expect.isTrue(false, "expected a cancellation, got \(outcome)")
+            }
+            try expect.equal(Set(gone), Set(keys.prefix(2)), "cancelled")
+            try expect.equal(try await subject.take().records, [ChangeLogSubject.other], "left")
+        },
+        rule("what is on its way cannot be cancelled") { subject, expect in
+            try await subject.write(.create, ChangeLogSubject.board, ["name": "A"])
+            let claim = try await subject.take()
+            try expect.equal(try await subject.log.cancel(claim.changes[0].change.id), .tooLate, "outcome")
+            try expect.equal(try await subject.log.queued().map(\.state), [.uploading], "states")
+        },
+        rule("an uncertain update is followed by its inverse, with a key of its own") { subject, expect in
+            try await subject.settledBoard()
+            try await subject.write(.update, ChangeLogSubject.board, ["name": "B"])
+            let sent = try await subject.take().changes[0]
+            try await subject.settle([(sent, .unanswered(attempts: 0))])
+            let outcome = try await subject.log.cancel(sent.change.id)
+            let again = try await subject.take().changes.map(\.change)
+            try expect.equal(again.count, 2, "changes")
+            try expect.equal(again.first, sent.change, "the uncertain one")
+            try expect.equal(outcome, .inverse(again.last?.id ?? ""), "outcome")
+            try expect.equal(again.last?.fields["name"]?.new, "A", "inverse")
+            try expect.isTrue(again.last?.id != sent.change.id, "the key is the old one")
+        },
+        rule("an uncertain create is followed by a delete") { subject, expect in
+            try await subject.write(.create, ChangeLogSubject.board, ["name": "A"])
+            let sent = try await subject.take().changes[0]
+            try await subject.settle([(sent, .unanswered(attempts: 0))])
+            _ = try await subject.log.cancel(sent.change.id)
+            try expect.equal(
+                try await subject.take().changes.map(\.change.operation), [.create, .delete], "operations")
+        },
+    ]
+}

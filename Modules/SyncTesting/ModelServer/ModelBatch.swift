@@ -1,0 +1,174 @@
+import SyncCore
+
+/// How the changes of one request are decided together: keys, what stands in the way of what, and units.
+struct ModelBatch {
+    let decision: ModelDecision
+    let requestDevice: String
+    let isStrict: Bool
+    let cycleID: String
+    let ruling: @Sendable (Change) -> ModelServer.Ruling
+
+    /// Why an earlier change of this request was not done.
+    private struct Undone {
+        var changeID: String
+        var record: RecordKey
+        var isCreate: Bool
+        /// Under strict order everything after it waits.
+        var stopsAll: Bool
+    }
+
+    func decide(_ changes: [Change], in state: inout ModelState) -> [ChangeResult] {
+        var results: [ChangeResult] = []
+        var undone: [Undone] = []
+        var place = 0
+        while place < changes.count {
+            let first = changes[place]
+            var members = [first]
+            if let unit = first.unit {
+                while place + members.count < changes.count, changes[place + members.count].unit == unit {
+                    members.append(changes[place + members.count])
+                }
+            }
+            place += members.count
+            results +=
+                first.unit == nil
+                ? [single(first, undone: &undone, in: &state)] : unit(members, undone: &undone, in: &state)
+        }
+        return results
+    }
+
+    private func single(_ change: Change, undone: inout [Undone], in state: inout ModelState) -> ChangeResult {
+        if let known = remembered(change, in: state) {
+            note(change, known, undone: &undone)
+            return known
+        }
+        if let by = blocker(of: change, undone: undone) {
+            let result = ChangeResult(changeID: change.id, verdict: .blocked(by: by))
+            note(change, result, undone: &undone)
+            return result
+        }
+        let result = decideNew(change, in: &state)
+        keep(change, result, in: &state)
+        note(change, result, undone: &undone)
+        return result
+    }
+
+    /// All of a unit, or none of it.
+    private func unit(_ changes: [Change], undone: inout [Undone], in state: inout ModelState) -> [ChangeResult] {
+        let known = changes.compactMap { remembered($0, in: state) }
+        if known.count == changes.count {
+            for (change, result) in zip(changes, known) { note(change, result, undone: &undone) }
+            return known
+        }
+        var results: [ChangeResult] = []
+        if let by = changes.compactMap({ blocker(of: $0, undone: undone) }).first {
+            results = changes.map { ChangeResult(changeID: $0.id, verdict: .blocked(by: by)) }
+        } else {
+            var trial = state
+            results = changes.map { decideNew($0, in: &trial) }
+            let rejected = results.contains { if case .rejected = $0.verdict { true } else { false } }
+            let stopping = zip(changes, results).first { !$1.verdict.isDecided }
+            if rejected {
+                for place in results.indices {
+                    if case .rejected = results[place].verdict { continue }
+                    results[place] = ChangeResult(
+                        changeID: changes[place].id,
+                        verdict: .rejected(
+                            Rejection(code: .transaction, message: "another change of its unit was rejected")))
+                }
+                for (change, result) in zip(changes, results) { keep(change, result, in: &state) }
+            } else if let (stop, _) = stopping {
+                for place in results.indices where results[place].verdict.isDecided {
+                    results[place] = ChangeResult(changeID: changes[place].id, verdict: .blocked(by: stop.id))
+                }
+            } else {
+                state = trial
+                for (change, result) in zip(changes, results) { keep(change, result, in: &state) }
+            }
+        }
+        for (change, result) in zip(changes, results) { note(change, result, undone: &undone) }
+        return results
+    }
+
+    private func device(of change: Change) -> String { change.deviceID ?? requestDevice }
+
+    /// The outcome kept under the change's key, or why the key cannot stand for this change.
+    private func remembered(_ change: Change, in state: ModelState) -> ChangeResult? {
+        let device = device(of: change)
+        if let outcome = state.keys[ModelState.KeyName(device: device, changeID: change.id)] {
+            guard outcome.content == ModelState.Content(change) else {
+                return ChangeResult(
+                    changeID: change.id,
+                    verdict: .rejected(Rejection(code: .keyReused, message: "the key stands for other content")))
+            }
+            var result = outcome.result
+            result.isDuplicate = true
+            return result
+        }
+        if change.sequence <= state.settled[device] ?? 0 {
+            return ChangeResult(
+                changeID: change.id,
+                verdict: .rejected(Rejection(code: .expired, message: "decided once, and not known any more")))
+        }
+        if let other = state.sequences[device]?[change.sequence], other != change.id {
+            return ChangeResult(
+                changeID: change.id,
+                verdict: .rejected(Rejection(code: .invalid, message: "sequence \(change.sequence) has another key")))
+        }
+        return nil
+    }
+
+    private func decideNew(_ change: Change, in state: inout ModelState) -> ChangeResult {
+        switch ruling(change) {
+        case .retry(let seconds): return ChangeResult(changeID: change.id, verdict: .retry(afterSeconds: seconds))
+        case .reject(let rejection): return ChangeResult(changeID: change.id, verdict: .rejected(rejection))
+        case .decide:
+            let (counted, isClamped) = decision.clamped(change)
+            let verdict = decision.decide(counted, device: device(of: change), in: &state)
+            if verdict.isDecided {
+                let stamps = [counted.stamp] + counted.fields.values.compactMap(\.stamp)
+                state.stamp = stamps.reduce(state.stamp, max)
+            }
+            return ChangeResult(changeID: change.id, verdict: verdict, isClamped: isClamped)
+        }
+    }
+
+    private func keep(_ change: Change, _ result: ChangeResult, in state: inout ModelState) {
+        guard result.verdict.isDecided else { return }
+        let device = device(of: change)
+        state.keys[ModelState.KeyName(device: device, changeID: change.id)] = ModelState.Outcome(
+            sequence: change.sequence, content: ModelState.Content(change), result: result)
+        state.sequences[device, default: [:]][change.sequence] = change.id
+        state.log.append(
+            ModelServer.Effect(device: device, change: change, verdict: result.verdict, cycleID: cycleID))
+    }
+
+    private func note(_ change: Change, _ result: ChangeResult, undone: inout [Undone]) {
+        let isDone =
+            switch result.verdict {
+            case .applied, .merged: true;
+            default: false
+            }
+        guard !isDone else { return }
+        let isRetry = if case .retry = result.verdict { true } else { false }
+        undone.append(
+            Undone(
+                changeID: change.id, record: change.record, isCreate: change.operation == .create,
+                stopsAll: isStrict && isRetry))
+    }
+
+    /// The change that this one must wait for: one of its record, the create that it needs, or any under strict order.
+    private func blocker(of change: Change, undone: [Undone]) -> String? {
+        for earlier in undone {
+            if earlier.stopsAll || earlier.record == change.record { return earlier.changeID }
+            guard earlier.isCreate, let entity = decision.schema[change.record.entity] else { continue }
+            for field in entity.fields {
+                guard let target = field.reference?.entity, target == earlier.record.entity,
+                    change.fields[field.name]?.new == .string(earlier.record.id)
+                else { continue }
+                return earlier.changeID
+            }
+        }
+        return nil
+    }
+}

@@ -1,0 +1,155 @@
+import SyncCore
+
+/// How one change is decided, on a state; the rules of PROTOCOL.md, *Results* and *Last writer wins*.
+struct ModelDecision {
+    let schema: Schema
+    let now: Int64
+
+    /// The change with stamps that are too far ahead counted as now; and whether any was.
+    func clamped(_ change: Change) -> (Change, Bool) {
+        let limit = UInt64(max(0, now + 60_000))
+        let present = Stamp(milliseconds: UInt64(max(0, now)), counter: 0)
+        var (result, isClamped) = (change, false)
+        if result.stamp.milliseconds > limit {
+            result.stamp = present
+            isClamped = true
+        }
+        for name in change.fields.keys {
+            if let stamp = change.fields[name]?.stamp, stamp.milliseconds > limit {
+                result.fields[name]?.stamp = present
+                isClamped = true
+            }
+        }
+        return (result, isClamped)
+    }
+
+    /// Decides a change and does it; `conflict` leaves the state as it was.
+    func decide(_ change: Change, device: String, in state: inout ModelState) -> Verdict {
+        guard let entity = schema[change.record.entity] else {
+            return .rejected(Rejection(code: .unknownEntity, message: "no entity \(change.record.entity)"))
+        }
+        guard RecordKey.isValidID(change.record.id), change.operation == .delete || isWellFormed(change) else {
+            return .rejected(Rejection(code: .invalid, message: "not a change of this contract"))
+        }
+        switch change.operation {
+        case .delete: return delete(change, device: device, in: &state)
+        case .update:
+            guard let record = state.records[change.record] else {
+                return .rejected(Rejection(code: .notFound, message: "no \(change.record)"))
+            }
+            if let missing = missingParent(of: change, entity: entity, in: state) { return .rejected(missing) }
+            return write(change, device: device, to: record, isReset: false, in: &state)
+        case .create:
+            return create(change, entity: entity, device: device, in: &state)
+        }
+    }
+
+    private func isWellFormed(_ change: Change) -> Bool {
+        change.operation == .update ? !change.fields.isEmpty : true
+    }
+
+    private func missingParent(of change: Change, entity: EntitySchema, in state: ModelState) -> Rejection? {
+        for field in entity.parents {
+            guard case .string(let id)? = change.fields[field.name]?.new, let target = field.reference?.entity,
+                state.records[RecordKey(target, id)] == nil
+            else { continue }
+            return Rejection(
+                code: .missingReference, message: "no \(target) \(id)", field: field.name, reference: id)
+        }
+        return nil
+    }
+
+    private func order(_ change: Change, _ stamp: Stamp?, device: String) -> WriteOrder {
+        WriteOrder(stamp: stamp ?? change.stamp, device: device, sequence: change.sequence)
+    }
+
+    private func delete(_ change: Change, device: String, in state: inout ModelState) -> Verdict {
+        guard var record = state.records[change.record] else {
+            return .applied(version: nil, overwrote: [:], serverID: nil)
+        }
+        let wasDead = record.isDeadItself
+        record.deletes.append(order(change, nil, device: device))
+        state.records[change.record] = record
+        state.publish(change.record, schema: schema)
+        guard record.isDeadItself, let seen = state.seen(change.record) else {
+            // A newer write of somebody else keeps it alive.
+            return state.seen(change.record).map { .merged(record: $0) }
+                ?? .applied(version: nil, overwrote: [:], serverID: nil)
+        }
+        return .applied(version: wasDead ? nil : seen.version, overwrote: [:], serverID: nil)
+    }
+
+    private func create(
+        _ change: Change, entity: EntitySchema, device: String, in state: inout ModelState
+    ) -> Verdict {
+        if let missing = missingParent(of: change, entity: entity, in: state) { return .rejected(missing) }
+        guard let record = state.records[change.record] else {
+            return write(change, device: device, to: ModelRecord(key: change.record), isReset: false, in: &state)
+        }
+        guard record.isDeadItself else {
+            let present = record.fields
+            let names = Set(present.keys).union(change.fields.keys)
+            let isSame = names.allSatisfy { name in
+                (present[name] ?? .null).isSame(as: change.fields[name]?.new ?? .null)
+            }
+            guard isSame else {
+                return .rejected(Rejection(code: .idTaken, message: "\(change.record) is there already"))
+            }
+            return .applied(version: record.version, overwrote: [:], serverID: nil)
+        }
+        let isNewer = record.deletes.allSatisfy { $0 < order(change, nil, device: device) }
+        return write(change, device: device, to: record, isReset: isNewer, in: &state)
+    }
+
+    private func write(
+        _ change: Change, device: String, to record: ModelRecord, isReset: Bool, in state: inout ModelState
+    ) -> Verdict {
+        let before = record.fields
+        for name in change.fields.keys {
+            guard let delta = change.fields[name], delta.rule == .check else { continue }
+            let present = before[name] ?? .null
+            if !present.isSame(as: delta.old ?? .null), !present.isSame(as: delta.new), change.operation == .update,
+                let seen = state.seen(change.record)
+            {
+                return .conflict(record: seen)
+            }
+        }
+        var next = record
+        if change.operation == .create { next.creates.append(order(change, nil, device: device)) }
+        if isReset { next.resets.append(order(change, nil, device: device)) }
+        var mine: [String: ModelRecord.FieldWrite] = [:]
+        for name in change.fields.keys {
+            guard let delta = change.fields[name] else { continue }
+            var place = order(change, delta.stamp, device: device)
+            if delta.rule == .check, let top = next.ordered(name).last?.order, top > place {
+                // It stands whatever its stamp: just above what it was checked against.
+                place.stamp = top.stamp.successor
+            }
+            let write = ModelRecord.FieldWrite(order: place, delta: delta)
+            next.writes[name, default: []].append(write)
+            mine[name] = write
+        }
+        state.records[change.record] = next
+        state.publish(change.record, schema: schema)
+        return verdict(change, before: before, mine: mine, isReset: isReset, in: state)
+    }
+
+    private func verdict(
+        _ change: Change, before: [String: FieldValue], mine: [String: ModelRecord.FieldWrite], isReset: Bool,
+        in state: ModelState
+    ) -> Verdict {
+        guard let record = state.records[change.record], let seen = state.seen(change.record) else {
+            return .retry(afterSeconds: nil)
+        }
+        let lost = mine.contains { name, write in record.isOverruled(write, of: name) }
+        guard !lost, seen.presence == .live else { return .merged(record: seen) }
+        var overwrote: [String: FieldValue] = [:]
+        for (name, write) in mine where write.delta.rule == .lastWriter && change.operation == .update {
+            let present = before[name] ?? .null
+            if !present.isSame(as: write.delta.old ?? .null), !present.isSame(as: write.delta.new) {
+                overwrote[name] = present
+            }
+        }
+        return .applied(version: seen.version, overwrote: overwrote, serverID: nil)
+    }
+}

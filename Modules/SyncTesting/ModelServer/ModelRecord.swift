@@ -1,0 +1,146 @@
+import SyncCore
+
+/// The place of a write in the order that decides (PROTOCOL.md, *Last writer wins*): stamp, device, sequence.
+struct WriteOrder: Hashable, Comparable, Sendable {
+    var stamp: Stamp
+    var device: String
+    var sequence: Int64
+
+    static func < (a: WriteOrder, b: WriteOrder) -> Bool {
+        if a.stamp != b.stamp { return a.stamp < b.stamp }
+        if a.device != b.device { return a.device.utf8.lexicographicallyPrecedes(b.device.utf8) }
+        return a.sequence < b.sequence
+    }
+}
+
+/// A record as the set of everything that was accepted for it; what it shows is worked out from that set each time.
+///
+/// Nothing here depends on the order of arrival: that is the point of it.
+struct ModelRecord: Sendable {
+    struct FieldWrite: Sendable {
+        var order: WriteOrder
+        var delta: FieldDelta
+    }
+
+    let key: RecordKey
+    /// All accepted writes of each field.
+    var writes: [String: [FieldWrite]] = [:]
+    /// Creates: each says that the record is there from then on.
+    var creates: [WriteOrder] = []
+    /// Creates of the dead record: each clears every field that it does not name.
+    var resets: [WriteOrder] = []
+    var deletes: [WriteOrder] = []
+    /// The version under which readers saw it last, and what they saw.
+    var version: Int64 = 0
+    var shown = Shown(isLive: false, fields: [:])
+
+    struct Shown: Sendable, Hashable {
+        var isLive: Bool
+        var fields: [String: FieldValue]
+    }
+
+    init(key: RecordKey) { self.key = key }
+
+    /// Dead while the delete is above all field writes.
+    var isDeadItself: Bool {
+        guard let delete = deletes.max() else { return false }
+        let lastWrite = writes.values.joined().map(\.order).max()
+        return ((creates + [lastWrite].compactMap { $0 }).allSatisfy { $0 < delete })
+    }
+
+    var fields: [String: FieldValue] {
+        var result: [String: FieldValue] = [:]
+        for name in writes.keys { result[name] = value(of: name) }
+        return result
+    }
+
+    /// The field's writes in their order, with the clearing that a create of the dead record does.
+    func ordered(_ name: String) -> [FieldWrite] {
+        let named = Set((writes[name] ?? []).map(\.order))
+        let cleared = resets.filter { !named.contains($0) }
+            .map { FieldWrite(order: $0, delta: FieldDelta(old: nil, new: .null)) }
+        return ((writes[name] ?? []) + cleared).sorted { $0.order < $1.order }
+    }
+
+    func value(of name: String) -> FieldValue {
+        var fold = FieldFold()
+        for write in ordered(name) { fold.add(write.delta) }
+        return fold.value
+    }
+
+    /// Whether somebody else's write stands above this one of the field, so that it does not show.
+    func isOverruled(_ write: FieldWrite, of name: String) -> Bool {
+        let later = ordered(name).filter { $0.order > write.order }
+        switch write.delta.rule {
+        case .lastWriter, .check, .sum:
+            return later.contains { $0.delta.rule == .lastWriter || $0.delta.rule == .check }
+        case .union:
+            let mine = UnionEffect(write.delta)
+            return later.contains { other in
+                guard other.delta.rule == .union else { return true }
+                let theirs = UnionEffect(other.delta)
+                return mine.added.contains { theirs.removed.contains($0) }
+                    || mine.removed.contains { theirs.added.contains($0) }
+            }
+        }
+    }
+}
+
+/// The value of a field after its writes, one by one in their order.
+struct FieldFold {
+    private var plain: FieldValue = .null
+    /// For `union`: every element ever put in since the last plain write, and whether it is in now.
+    private var elements: [(value: FieldValue, isIn: Bool)]?
+
+    var value: FieldValue {
+        guard let elements else { return plain }
+        return .array(elements.filter(\.isIn).map(\.value))
+    }
+
+    mutating func add(_ delta: FieldDelta) {
+        switch delta.rule {
+        case .lastWriter, .check:
+            plain = delta.new
+            elements = nil
+        case .sum:
+            plain = LastWriterDeltas().rebase(delta, onto: value)
+            elements = nil
+        case .union:
+            var list = elements ?? Self.list(value)
+            let effect = UnionEffect(delta)
+            for element in effect.removed {
+                for place in list.indices where list[place].value.isSame(as: element) { list[place].isIn = false }
+            }
+            for element in effect.added {
+                if let place = list.firstIndex(where: { $0.value.isSame(as: element) }) {
+                    list[place].isIn = true
+                } else {
+                    list.append((element, true))
+                }
+            }
+            elements = list
+        }
+    }
+
+    private static func list(_ value: FieldValue) -> [(value: FieldValue, isIn: Bool)] {
+        guard case .array(let elements) = value else { return [] }
+        return elements.map { ($0, true) }
+    }
+}
+
+/// What a `union` write puts in and takes out.
+struct UnionEffect {
+    var added: [FieldValue]
+    var removed: [FieldValue]
+
+    init(_ delta: FieldDelta) {
+        let old = Self.elements(delta.old ?? .null)
+        let new = Self.elements(delta.new)
+        added = new.filter { element in !old.contains { $0.isSame(as: element) } }
+        removed = old.filter { element in !new.contains { $0.isSame(as: element) } }
+    }
+
+    private static func elements(_ value: FieldValue) -> [FieldValue] {
+        if case .array(let elements) = value { elements } else { [] }
+    }
+}

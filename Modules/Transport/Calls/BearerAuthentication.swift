@@ -1,0 +1,92 @@
+public import HTTPTypes
+public import SyncCore
+
+/// `Authorization: Bearer TOKEN` from the app's ``Credentials``, with one refresh for all who wait for it.
+///
+/// Owns the refresh under way, and the last token that was got in place of a refused one. A token of another account
+/// than the queue's is never sent.
+public actor BearerAuthentication: Authentication {
+    private let credentials: any Credentials
+    private let account: String?
+    /// The last refused token, and what came in its place.
+    private var renewed: (old: Token?, new: Token)?
+    private var isRefreshing = false
+    private var waiting: [CheckedContinuation<Result<Bool, HTTPFailure>?, Never>] = []
+
+    /// - Parameter account: the account that the queue belongs to; `nil` compares nothing.
+    public init(credentials: any Credentials, account: String?) {
+        self.credentials = credentials
+        self.account = account
+    }
+
+    public func authenticate(_ request: HTTPRequest, body: [UInt8]) async throws(HTTPFailure) -> HTTPRequest {
+        guard let token = try await present() else { return request }
+        var proved = request
+        // A line break in a token would end the header and begin another.
+        guard token.value.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else {
+            throw HTTPFailure(.authentication, "the token has characters that no header can carry")
+        }
+        proved.headerFields[.authorization] = "Bearer \(token.value)"
+        return proved
+    }
+
+    public func renew(after request: HTTPRequest) async throws(HTTPFailure) -> Bool {
+        while isRefreshing {
+            let outcome = await withCheckedContinuation { waiting.append($0) }
+            if let outcome { return try outcome.get() }
+            // Who refreshed was cancelled; the next takes its place.
+            if Task.isCancelled { throw HTTPFailure(.cancelled, "cancelled") }
+        }
+        isRefreshing = true
+        let outcome: Result<Bool, HTTPFailure>
+        do throws(HTTPFailure) {
+            outcome = .success(try await refresh(request.headerFields[.authorization]))
+        } catch {
+            outcome = .failure(error)
+        }
+        isRefreshing = false
+        let shared: Result<Bool, HTTPFailure>? =
+            if case .failure(let failure) = outcome, failure.kind == .cancelled {
+                nil
+            } else {
+                outcome
+            }
+        let told = waiting
+        waiting = []
+        for continuation in told { continuation.resume(returning: shared) }
+        return try outcome.get()
+    }
+
+    private func refresh(_ refused: String?) async throws(HTTPFailure) -> Bool {
+        let now = try await present()
+        // Somebody else's refusal has brought a new one already.
+        if let now, "Bearer \(now.value)" != refused { return true }
+        let new: Token?
+        do { new = try await credentials.refresh(now) } catch { throw Self.failure(error) }
+        guard let new, new.value != now?.value else { return false }
+        try check(new)
+        renewed = (now, new)
+        return true
+    }
+
+    /// The app's token; in place of one that was refused, the one got for it.
+    private func present() async throws(HTTPFailure) -> Token? {
+        var token: Token?
+        do { token = try await credentials.token() } catch { throw Self.failure(error) }
+        if let renewed, renewed.old == token { token = renewed.new }
+        if let token { try check(token) }
+        return token
+    }
+
+    private func check(_ token: Token) throws(HTTPFailure) {
+        guard let account, let whose = token.account, whose != account else { return }
+        throw HTTPFailure(.authentication, "the token is another account's than the queue's; nothing was sent")
+    }
+
+    /// What an app's credentials throw means: try later. Only the user's turn is said by `nil`.
+    private static func failure(_ error: any Error) -> HTTPFailure {
+        if let failure = error as? HTTPFailure { return failure }
+        if error is CancellationError { return HTTPFailure(.cancelled, "cancelled") }
+        return HTTPFailure(.local, "the credentials could not be had: \(type(of: error))")
+    }
+}

@@ -1,0 +1,151 @@
+#if AsyncHTTPClient && !canImport(Darwin)
+    import AsyncHTTPClient
+    public import HTTPTypes
+    import NIOCore
+    import NIOHTTP1
+    import NIOSSL
+
+    #if canImport(Glibc)
+        import Glibc
+    #elseif canImport(Musl)
+        import Musl
+    #endif
+
+    /// HTTP over AsyncHTTPClient: the default on Linux.
+    ///
+    /// Its own retries, redirects and decompression are off, and it has no cookies and no cache. It must be closed
+    /// (``close()``) before it is let go.
+    public final class AsyncHTTPClientTransport: HTTPTransport {
+        private let client: HTTPClient
+        private let isClosed = Locked(false)
+
+        /// A client with a connection pool of its own.
+        ///
+        /// - Parameters:
+        ///   - connectTimeout: for a connection to come about.
+        ///   - keepAlive: how long an idle connection is kept; below the 5 s after which many servers close one, since
+        ///     a request on a connection that is just being closed is lost.
+        public convenience init(connectTimeout: Duration = .seconds(10), keepAlive: Duration = .seconds(4)) {
+            self.init(connectTimeout: connectTimeout, keepAlive: keepAlive, tls: nil)
+        }
+
+        /// For tests of TLS with certificates of their own; there is no public way to weaken the checks.
+        init(connectTimeout: Duration, keepAlive: Duration, tls: TLSConfiguration?) {
+            var configuration = HTTPClient.Configuration(
+                tlsConfiguration: tls, redirectConfiguration: .disallow, decompression: .disabled)
+            configuration.timeout.connect = TimeAmount(connectTimeout)
+            configuration.connectionPool.idleTimeout = TimeAmount(keepAlive)
+            configuration.connectionPool.retryConnectionEstablishment = false
+            client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+        }
+
+        public func send(_ request: HTTPRequest, body: [UInt8]) async throws(HTTPFailure) -> HTTPAnswer {
+            guard let scheme = request.scheme, let authority = request.authority else {
+                throw HTTPFailure(.unusable, "a request needs a scheme and an authority")
+            }
+            var message = HTTPClientRequest(url: "\(scheme)://\(authority)\(request.path ?? "/")")
+            message.method = HTTPMethod(rawValue: request.method.rawValue)
+            for field in request.headerFields where field.name != .contentLength {
+                message.headers.add(name: field.name.rawName, value: field.value)
+            }
+            if !body.isEmpty || request.headerFields[.contentLength] != nil { message.body = .bytes(body) }
+            let response: HTTPClientResponse
+            do {
+                // Deadlines are the caller's, who cancels.
+                response = try await client.execute(message, deadline: .distantFuture)
+            } catch {
+                throw Self.failure(error, isBeforeHead: true)
+            }
+            var head = HTTPResponse(
+                status: HTTPResponse.Status(
+                    code: Int(response.status.code), reasonPhrase: Self.reason(response.status.reasonPhrase)))
+            for (name, value) in response.headers {
+                guard let name = HTTPField.Name(name) else { continue }
+                head.headerFields.append(HTTPField(name: name, value: value))
+            }
+            let pieces = Pieces(response.body.makeAsyncIterator())
+            return HTTPAnswer(
+                head: head,
+                body: HTTPBody { () async throws(HTTPFailure) -> [UInt8]? in
+                    do {
+                        return try await pieces.next()
+                    } catch {
+                        throw Self.failure(error, isBeforeHead: false)
+                    }
+                })
+        }
+
+        public func close() async {
+            let wasClosed = isClosed.withLock { isClosed in
+                defer { isClosed = true }
+                return isClosed
+            }
+            guard !wasClosed else { return }
+            do {
+                try await client.shutdown()
+            } catch {
+                // Everything is closed all the same; an error here only says that something was still under way.
+            }
+        }
+
+        /// The type refuses a reason with control characters.
+        private static func reason(_ text: String) -> String {
+            text.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7f } ? text : ""
+        }
+
+        /// The pieces of a body. Sendable because ``HTTPBody`` has one reader, and asks again only after an answer.
+        private final class Pieces: @unchecked Sendable {
+            private var iterator: HTTPClientResponse.Body.AsyncIterator
+
+            init(_ iterator: HTTPClientResponse.Body.AsyncIterator) { self.iterator = iterator }
+
+            func next() async throws -> [UInt8]? {
+                guard let piece = try await iterator.next() else { return nil }
+                return Array(piece.readableBytesView)
+            }
+        }
+    }
+
+    extension AsyncHTTPClientTransport {
+        /// What the client's errors mean; their texts are for people only.
+        static func failure(_ error: any Error, isBeforeHead: Bool) -> HTTPFailure {
+            let message = "\(error)"
+            switch error {
+            case let failure as HTTPFailure: return failure
+            case is CancellationError: return HTTPFailure(.cancelled, "cancelled")
+            case let error as HTTPClientError: return HTTPFailure(kind(error), message)
+            case NIOSSLError.uncleanShutdown: return HTTPFailure(.interrupted, message)
+            case is NIOSSLError, is BoringSSLError, is NIOSSLExtraError:
+                return HTTPFailure(isBeforeHead ? .secureConnection : .interrupted, message)
+            case let error as HTTPParserError:
+                return HTTPFailure(error == .invalidEOFState ? .interrupted : .unusable, message)
+            case let error as IOError:
+                let isReset = [ECONNRESET, EPIPE, ECONNABORTED].contains(error.errnoCode)
+                return HTTPFailure(isReset || !isBeforeHead ? .interrupted : .noConnection, message)
+            case ChannelError.connectTimeout: return HTTPFailure(.noConnection, message)
+            case is ChannelError: return HTTPFailure(.interrupted, message)
+            default: return HTTPFailure(isBeforeHead ? .noConnection : .interrupted, message)
+            }
+        }
+
+        private static func kind(_ error: HTTPClientError) -> HTTPFailure.Kind {
+            switch error {
+            case .cancelled, .requestStreamCancelled: .cancelled
+            case .alreadyShutdown: .closed
+            case .connectTimeout, .getConnectionFromPoolTimeout, .socksHandshakeTimeout, .httpProxyHandshakeTimeout:
+                .noConnection
+            case .tlsHandshakeTimeout: .noConnection
+            case .readTimeout, .writeTimeout, .deadlineExceeded: .timedOut
+            case .remoteConnectionClosed, .uncleanShutdown: .interrupted
+            default: .unusable
+            }
+        }
+    }
+
+    extension TimeAmount {
+        fileprivate init(_ duration: Duration) {
+            let parts = duration.components
+            self = .nanoseconds(parts.seconds * 1_000_000_000 + parts.attoseconds / 1_000_000_000)
+        }
+    }
+#endif

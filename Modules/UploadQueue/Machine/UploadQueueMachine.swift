@@ -1,0 +1,204 @@
+import SyncCore
+
+/// What the queue decides: a pure value. Events go in with time and chance; a plan of what to record and claim comes out.
+///
+/// It awaits nothing, reads no clock and draws no number. One claim is out at a time: the newest counts, and an answer
+/// to an older one is ignored, so that whatever is given up or lost on the way neither blocks nor decides anything.
+///
+///     idle ──take──▶ claimed ──verdicts──▶ recorded, next claimed in the same transaction
+///                       │└──failed────▶ recorded as unanswered; waits, or claims half as much
+///                       └───lost──────▶ idle: sent again, with the same key
+struct UploadQueueMachine: Sendable {
+    /// What to do now.
+    struct Plan: Sendable {
+        /// What to record.
+        var settlement = Settlement()
+        /// What to claim in the same transaction; `nil` for nothing.
+        var limits: ClaimLimits?
+        /// Why nothing is claimed.
+        var refusal = Refusal.nothing
+        /// What to tell, once it is recorded.
+        var events: [UploadEvent] = []
+        /// How many changes left the queue.
+        var left = 0
+        /// The set-aside changes that others may need.
+        var setAside: [String] = []
+
+        /// Whether anything has to be written before a claim.
+        var isEmpty: Bool { settlement == Settlement() }
+    }
+
+    /// Why nothing may be claimed.
+    enum Refusal: Sendable, Hashable {
+        case nothing
+        case wait(untilMilliseconds: Int64, cause: String)
+        case needsCredentials
+    }
+
+    let policy: UploadPolicy
+    let deltas: any DeltaCalculation
+
+    /// The schedule as the log holds it; `nil` before it was read.
+    private(set) var durable: QueueSchedule?
+    var schedule = QueueSchedule()
+    var floors = Floors()
+    var size: BatchSize
+    var suspicion = Suspicion()
+    /// One change a request (section 2), whatever the policy says.
+    var isSingle = false
+    /// The keys of the claim that is out.
+    private(set) var out: [String]?
+    /// The credentials' refusal was read from durable memory: the user's wish tries once whether there are new ones.
+    private var refusalIsOld = false
+    /// The last failure never reached the server.
+    var isOffline = false
+    /// When the stuck detector may speak again, by the monotonic clock.
+    private var stuckSilence: Int64?
+
+    init(policy: UploadPolicy, deltas: any DeltaCalculation) {
+        self.policy = policy
+        self.deltas = deltas
+        size = BatchSize(configured: policy.limits.maxChanges)
+    }
+
+    /// Whether the log's schedule is known.
+    var isLoaded: Bool { durable != nil }
+
+    // MARK: Events
+
+    /// The log's schedule was read: it is taken unless it is the one written last.
+    mutating func loaded(_ stored: QueueSchedule, at now: Moment) {
+        guard stored != durable else { return }
+        if durable == nil { refusalIsOld = stored.needsCredentials }
+        durable = stored
+        schedule = stored
+        floors = Floors(stored, at: now, longestOwn: policy.longestDelay)
+        size = BatchSize(configured: policy.limits.maxChanges, limit: stored.batchLimit)
+    }
+
+    /// Somebody asks for what may go.
+    mutating func take(_ urgency: Urgency, isPaused: Bool, at now: Moment) -> Plan {
+        out = nil
+        var plan = Plan()
+        admit(urgency, isPaused: isPaused, at: now, &plan)
+        return plan
+    }
+
+    /// The app says that there are new credentials.
+    mutating func credentialsChanged(at now: Moment) -> Plan {
+        var plan = Plan()
+        guard schedule.needsCredentials else { return plan }
+        schedule.needsCredentials = false
+        schedule.cause = nil
+        schedule.failures = 0
+        floors.own = nil
+        plan.events.append(.resumed("there are new credentials"))
+        keepSchedule(at: now, &plan)
+        return plan
+    }
+
+    /// A probe came back: an empty sync, or a read, that worked or did not.
+    mutating func probed(succeeded: Bool, at now: Moment) -> Plan {
+        var plan = Plan()
+        for member in suspicion.probed(succeeded: succeeded) {
+            let isOver = member.attempts >= policy.maxAttempts
+            let reason = SetAsideReason(
+                code: "tooManyAttempts",
+                message: "It failed \(member.attempts) times while the server answered everything else"
+                    + (schedule.cause.map { " (\($0))." } ?? "."))
+            plan.settlement.outcomes.append(
+                Settlement.Outcome(
+                    changeID: member.id,
+                    kind: isOver
+                        ? .setAside(reason, staysUncertain: true) : .unanswered(attempts: member.attempts)))
+            guard isOver else { continue }
+            plan.left += 1
+            plan.setAside.append(member.id)
+            plan.events.append(.setAside(member.id, reason))
+        }
+        if !plan.setAside.isEmpty {
+            suspicion.answered()
+            schedule.failures = 0
+            schedule.cause = nil
+            floors.own = nil
+        }
+        keepSchedule(at: now, &plan)
+        return plan
+    }
+
+    /// The plan was recorded, and this is what the log claimed for it.
+    mutating func recorded(_ plan: Plan, _ claim: Claim, at now: Moment) -> (Take, [UploadEvent]) {
+        var events: [UploadEvent] = []
+        if let written = plan.settlement.schedule { durable = written }
+        loaded(claim.summary.schedule, at: now)
+        if let stuck = stuck(claim.summary, at: now) { events.append(stuck) }
+        if !claim.changes.isEmpty {
+            out = claim.changes.map(\.change.id)
+            refusalIsOld = false
+            events.append(.sent(claim.changes.map(\.change.id)))
+            return (.batch(claim), events)
+        }
+        switch plan.refusal {
+        case .nothing: return (.nothing(claim.summary), events)
+        case .wait(let until, let cause):
+            return (.wait(untilMilliseconds: until, cause: cause, claim.summary), events)
+        case .needsCredentials: return (.needsCredentials(claim.summary), events)
+        }
+    }
+
+    /// The plan could not be recorded: nothing happened, but what the server asked for still binds.
+    mutating func notRecorded(_ planned: UploadQueueMachine) {
+        out = nil
+        floors.server = [floors.server, planned.floors.server].compactMap { $0 }.max()
+        floors.changes = [floors.changes, planned.floors.changes].compactMap { $0 }.max()
+    }
+
+    // MARK: Shared by the events
+
+    /// Whether these are the changes that are out; what is not is a late answer. The claim is over with this.
+    mutating func takesBack(_ claim: Claim) -> Bool {
+        guard let out, out == claim.changes.map(\.change.id) else { return false }
+        self.out = nil
+        return true
+    }
+
+    /// Decides whether anything may be claimed now.
+    mutating func admit(_ urgency: Urgency, isPaused: Bool, at now: Moment, _ plan: inout Plan) {
+        plan.limits = nil
+        guard !isPaused else {
+            plan.refusal = .nothing
+            return
+        }
+        if let until = floors.standing(urgency, at: now) {
+            plan.refusal = .wait(
+                untilMilliseconds: now.wall + (until - now.elapsed),
+                cause: schedule.cause ?? "the server asked for a pause")
+        } else if schedule.needsCredentials && !(urgency == .user && refusalIsOld) {
+            plan.refusal = .needsCredentials
+        } else if suspicion.holdsBack() {
+            plan.refusal = .wait(
+                untilMilliseconds: now.wall, cause: "something else is asked first, to see whether the server works")
+        } else {
+            var limits = policy.limits
+            limits.maxChanges = isSingle ? 1 : size.current
+            plan.limits = limits
+        }
+    }
+
+    /// Puts the schedule into the plan if the log holds another one.
+    func keepSchedule(at now: Moment, _ plan: inout Plan) {
+        var next = schedule
+        floors.write(into: &next, at: now)
+        next.batchLimit = size.limit
+        if next != durable { plan.settlement.schedule = next }
+    }
+
+    private mutating func stuck(_ summary: QueueSummary, at now: Moment) -> UploadEvent? {
+        let threshold = policy.stuckAfter.milliseconds
+        guard !isOffline, let oldest = summary.oldestMilliseconds, now.wall - oldest >= threshold else { return nil }
+        if let stuckSilence, now.elapsed < stuckSilence { return nil }
+        stuckSilence = now.elapsed + threshold
+        let cause = schedule.needsCredentials ? "the server refused the credentials" : schedule.cause
+        return .stuck(ageMilliseconds: now.wall - oldest, cause: cause ?? "it has not had its turn yet")
+    }
+}

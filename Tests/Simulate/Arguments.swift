@@ -1,0 +1,94 @@
+import Foundation
+import SyncSimulator
+
+/// What the command line asks for.
+struct Arguments {
+    private(set) var seeds: Range<UInt64> = 1..<101
+    private(set) var jobs = 2
+    private(set) var prints = false
+    private(set) var shrinks = false
+    private(set) var plants = false
+    private(set) var bugs = PlantedBug.allCases
+    private var withoutSteps: Set<Int> = []
+    private var withoutFaults: Set<Int> = []
+    private var bug: PlantedBug?
+    private var folder: String?
+    private var server: SimulationOptions.Server?
+
+    struct Mistake: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    static let usage = """
+        simulate [--seeds N] [--from S] [--jobs J]       runs N seeds from S on
+        simulate --trace SEED [--without-steps LIST] [--without-faults LIST] [--bug NAME]
+        simulate --shrink SEED [--bug NAME]              leaves out what the failure does not need
+        any of them with [--server model|reference] [--folder PATH]
+        simulate --plant [NAME] [--seeds N] [--from S]   plants bugs and looks whether they are found
+        """
+
+    init(_ arguments: [String]) throws {
+        var (count, first) = (UInt64(100), UInt64(1))
+        var place = 0
+        func number(_ name: String) throws -> UInt64 {
+            place += 1
+            guard place < arguments.count, let number = UInt64(arguments[place]) else {
+                throw Mistake(description: "\(name) wants a number\n\(Self.usage)")
+            }
+            return number
+        }
+        func list() -> Set<Int> {
+            place += 1
+            return place < arguments.count ? Set(arguments[place].split(separator: ",").compactMap { Int($0) }) : []
+        }
+        func planted(_ name: String) throws -> PlantedBug {
+            guard let bug = PlantedBug(rawValue: name) else {
+                throw Mistake(description: "no bug “\(name)”; there are \(PlantedBug.allCases.map(\.rawValue))")
+            }
+            return bug
+        }
+        while place < arguments.count {
+            switch arguments[place] {
+            case "--seeds": count = try number("--seeds")
+            case "--from": first = try number("--from")
+            case "--jobs": jobs = Int(try number("--jobs"))
+            case "--trace":
+                prints = true
+                (first, count) = (try number("--trace"), 1)
+            case "--shrink":
+                shrinks = true
+                (first, count) = (try number("--shrink"), 1)
+            case "--without-steps": withoutSteps = list()
+            case "--without-faults": withoutFaults = list()
+            case "--folder":
+                place += 1
+                if place < arguments.count { folder = arguments[place] }
+            case "--server":
+                place += 1
+                if place < arguments.count { server = SimulationOptions.Server(rawValue: arguments[place]) }
+            case "--bug":
+                place += 1
+                if place < arguments.count { bug = try planted(arguments[place]) }
+            case "--plant":
+                plants = true
+                if place + 1 < arguments.count, !arguments[place + 1].hasPrefix("--") {
+                    place += 1
+                    bugs = [try planted(arguments[place])]
+                }
+            default: throw Mistake(description: "unknown argument \(arguments[place])\n\(Self.usage)")
+            }
+            place += 1
+        }
+        seeds = first..<(first + count)
+    }
+
+    func options() throws -> SimulationOptions {
+        // Files in memory, where the system has such a place: thousands of databases are made and thrown away.
+        let memory = "/dev/shm"
+        let usual = FileManager.default.isWritableFile(atPath: memory) ? memory : NSTemporaryDirectory()
+        var options = try SimulationOptions(
+            folder: folder ?? usual, withoutSteps: withoutSteps, withoutFaults: withoutFaults, bug: bug)
+        options.server = server
+        return options
+    }
+}

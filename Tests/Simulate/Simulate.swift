@@ -1,0 +1,107 @@
+import Foundation
+import SyncSimulator
+
+/// `Tests/run simulate --seeds N [--from S]`: runs seeds, prints rate, violations and coverage, and how to replay.
+@main
+struct Simulate {
+    static func main() throws {
+        let arguments = try Arguments(Array(CommandLine.arguments.dropFirst()))
+        let options = try arguments.options()
+        if arguments.prints {
+            try printTrace(arguments, options)
+        } else if arguments.shrinks {
+            try shrink(arguments, options)
+        } else if arguments.plants {
+            try plant(arguments, options)
+        } else {
+            try campaign(arguments, options)
+        }
+    }
+
+    // MARK: Many seeds
+
+    private static func campaign(_ arguments: Arguments, _ options: SimulationOptions) throws {
+        let began = Date()
+        let totals = Workers.run(seeds: arguments.seeds, jobs: arguments.jobs) { seed, totals in
+            let report = try Simulation.run(seed: seed, options)
+            totals.add(report)
+            if seed % 10 == 0 { totals.add(first: report, second: try Simulation.run(seed: seed, options)) }
+            if !report.violations.isEmpty { show(report) }
+        }
+        let seconds = Date().timeIntervalSince(began)
+        show(totals, seconds: seconds)
+        if !totals.failing.isEmpty || !totals.unequal.isEmpty { exit(1) }
+    }
+
+    private static func show(_ report: SeedReport) {
+        print("seed \(report.seed):")
+        for violation in report.violations.prefix(5) { print("  \(violation)") }
+        print(
+            "  replay: Tests/run simulate --trace \(report.seed)   shrink: Tests/run simulate --shrink \(report.seed)")
+    }
+
+    private static func show(_ totals: RunTotals, seconds: Double) {
+        let rate = Double(totals.seeds) / seconds
+        print("seeds        \(totals.seeds) (\(totals.counted) count), \(format(rate)) a second")
+        print("local writes \(totals.localWrites), requests \(totals.requests)")
+        print("run twice    \(totals.repeated), with another trace \(totals.unequal.count) \(totals.unequal)")
+        print("violations   \(totals.failing.count) seeds \(totals.failing.map(\.seed).sorted())")
+        let kinds = Dictionary(grouping: totals.failing) { $0.violations.first?.invariant ?? "" }
+        for kind in kinds.keys.sorted() { print("  \(kind): \(kinds[kind]?.count ?? 0) seeds") }
+        print("faults that struck:")
+        for name in totals.faults.keys.sorted() { print("  \(name): \(totals.faults[name] ?? 0)") }
+        print("situations reached:")
+        for situation in Situation.allCases {
+            print("  \(situation.rawValue): \(totals.coverage[situation].map(String.init) ?? "NEVER")")
+        }
+    }
+
+    private static func format(_ number: Double) -> String { String(format: "%.1f", number) }
+
+    // MARK: One seed
+
+    private static func printTrace(_ arguments: Arguments, _ options: SimulationOptions) throws {
+        var live = options
+        live.onLine = { print($0) }
+        for seed in arguments.seeds {
+            let report = try Simulation.run(seed: seed, live)
+            print("seed \(seed): \(report.localWrites) writes, \(report.faultCount) faults, trace \(report.traceHash)")
+            for violation in report.violations { print(violation) }
+        }
+    }
+
+    private static func shrink(_ arguments: Arguments, _ options: SimulationOptions) throws {
+        for seed in arguments.seeds {
+            let least = try Shrinker.shrink(seed: seed, options)
+            func list(_ numbers: Set<Int>) -> String { numbers.sorted().map(String.init).joined(separator: ",") }
+            print(
+                "Tests/run simulate --trace \(seed) --without-steps \(list(least.withoutSteps)) "
+                    + "--without-faults \(list(least.withoutFaults))")
+            var traced = least
+            traced.keepsTrace = true
+            let report = try Simulation.run(seed: seed, traced)
+            for line in report.trace { print(line) }
+            for violation in report.violations { print(violation) }
+        }
+    }
+
+    // MARK: Planted bugs
+
+    /// Plants each bug in turn and runs seeds until one fails.
+    private static func plant(_ arguments: Arguments, _ options: SimulationOptions) throws {
+        var missed: [PlantedBug] = []
+        for bug in arguments.bugs {
+            var planted = options
+            planted.bug = bug
+            let found = try arguments.seeds.first { try !Simulation.run(seed: $0, planted).violations.isEmpty }
+            if let found {
+                let report = try Simulation.run(seed: found, planted)
+                print("\(bug.rawValue): seed \(found): \(report.violations.first.map(String.init(describing:)) ?? "")")
+            } else {
+                print("\(bug.rawValue): NOT FOUND in \(arguments.seeds.count) seeds")
+                missed.append(bug)
+            }
+        }
+        if !missed.isEmpty { exit(1) }
+    }
+}

@@ -1,0 +1,267 @@
+import SyncCore
+import SyncTesting
+import Testing
+
+/// A server, and devices that speak to it.
+private struct Bench {
+    static let entities = [
+        EntitySchema("board", fields: [.text("name"), .json("tags", rule: .union)]),
+        EntitySchema(
+            "card",
+            fields: [
+                .parent("idBoard", "board"), .text("name"), .text("desc", rule: .check),
+                .integer("votes", rule: .sum),
+            ]),
+    ]
+    let clock = ManualWallClock()
+    let server: ModelServer
+
+    init() throws { server = ModelServer(schema: try Schema(Self.entities), clock: clock) }
+
+    func send(
+        _ changes: [Change], as device: String = "a", from checkpoint: Int64 = 0, settled: Int64? = nil,
+        strict: Bool = false
+    ) throws -> ExchangeAnswer {
+        try server.answer(
+            ExchangeRequest(
+                cycleID: "c", deviceID: device, lastSyncVersion: checkpoint, settled: settled, isStrict: strict,
+                changes: changes))
+    }
+
+    func verdict(_ change: Change, as device: String = "a") throws -> Verdict {
+        try #require(try send([change], as: device).results.first).verdict
+    }
+
+    func fields(_ entity: String, _ id: String) -> [String: FieldValue]? {
+        server.liveRecords.first { $0.key == RecordKey(entity, id) }?.fields
+    }
+
+    /// A change at so many milliseconds after the usual start.
+    func change(
+        _ operation: SyncCore.Operation, _ entity: String, _ id: String, _ sequence: Int64, at milliseconds: Int64 = 0,
+        _ fields: [String: FieldDelta] = [:], key: String? = nil, unit: String? = nil
+    ) -> Change {
+        Change(
+            id: key ?? "k-\(sequence)-\(milliseconds)", sequence: sequence, record: RecordKey(entity, id),
+            operation: operation,
+            stamp: Stamp(milliseconds: UInt64(ManualWallClock.usualStart + milliseconds), counter: 0), fields: fields,
+            unit: unit)
+    }
+}
+
+private func set(_ value: FieldValue, old: FieldValue? = nil, _ rule: MergeRule = .lastWriter) -> FieldDelta {
+    FieldDelta(old: old, new: value, rule: rule)
+}
+
+@Suite struct ModelServerTests {
+    @Test("NET-01 a repeated key gets the first answer again, and has one effect")
+    func duplicate() throws {
+        let bench = try Bench()
+        let create = bench.change(.create, "board", "b", 1, ["name": set("A")])
+        let first = try #require(try bench.send([create]).results.first)
+        let again = try #require(try bench.send([create]).results.first)
+        #expect(!first.isDuplicate && again.isDuplicate)
+        #expect(first.verdict == again.verdict)
+        #expect(bench.server.effects.count == 1)
+        var other = create
+        other.fields["name"] = set("B")
+        guard case .rejected(let refusal) = try bench.verdict(other) else { return #expect(Bool(false)) }
+        #expect(refusal.code == .keyReused)
+    }
+
+    @Test("DAT-01 the greater stamp wins, in both orders of arrival", arguments: [false, true])
+    func lastWriter(reversed: Bool) throws {
+        let bench = try Bench()
+        _ = try bench.send([bench.change(.create, "board", "b", 1, ["name": set("0")])])
+        let early = bench.change(.update, "board", "b", 2, at: 10, ["name": set("early", old: "0")])
+        let late = bench.change(.update, "board", "b", 3, at: 20, ["name": set("late", old: "0")])
+        for change in reversed ? [late, early] : [early, late] { _ = try bench.send([change]) }
+        #expect(bench.fields("board", "b")?["name"] == "late")
+    }
+
+    @Test("DAT-03 equal stamps are told apart by device, in any order", arguments: [false, true])
+    func tie(reversed: Bool) throws {
+        let bench = try Bench()
+        _ = try bench.send([bench.change(.create, "board", "b", 1, ["name": set("0")])])
+        let change = bench.change(.update, "board", "b", 2, at: 10, ["name": set("x")])
+        var (a, z) = (change, change)
+        a.fields["name"] = set("a")
+        z.fields["name"] = set("z")
+        if reversed {
+            _ = try bench.send([z], as: "z")
+            guard case .merged(let record) = try bench.verdict(a, as: "a") else { return #expect(Bool(false)) }
+            #expect(record.fields["name"] == "z")
+        } else {
+            _ = try bench.send([a], as: "a")
+            let verdict = try bench.verdict(z, as: "z")
+            #expect(verdict == .applied(version: 3, overwrote: ["name": "a"], serverID: nil))
+        }
+        #expect(bench.fields("board", "b")?["name"] == "z")
+    }
+
+    @Test("DAT-05 a delete against an update, both orders", arguments: [false, true])
+    func deleteAndUpdate(reversed: Bool) throws {
+        let bench = try Bench()
+        _ = try bench.send([bench.change(.create, "board", "b", 1, ["name": set("0"), "tags": set(["x"])])])
+        let delete = bench.change(.delete, "board", "b", 2, at: 10)
+        let newer = bench.change(.update, "board", "b", 3, at: 20, ["name": set("back", old: "0")])
+        for change in reversed ? [newer, delete] : [delete, newer] { _ = try bench.send([change]) }
+        #expect(bench.fields("board", "b") == ["name": "back", "tags": ["x"]])
+        let older = bench.change(.delete, "board", "b", 4, at: 30)
+        _ = try bench.send([older])
+        let late = bench.change(.update, "board", "b", 5, at: 25, ["name": set("lost", old: "0")])
+        guard case .merged(let record) = try bench.verdict(late) else { return #expect(Bool(false)) }
+        #expect(record.presence == .deleted)
+    }
+
+    @Test("A child is dead while its parent is, and comes back with it")
+    func childOfDeadParent() throws {
+        let bench = try Bench()
+        _ = try bench.send([
+            bench.change(.create, "board", "b", 1, ["name": set("B")]),
+            bench.change(.create, "card", "c", 2, ["idBoard": set("b"), "name": set("C")]),
+        ])
+        let before = bench.server.head
+        _ = try bench.send([bench.change(.delete, "board", "b", 3, at: 10)])
+        #expect(bench.server.liveRecords.isEmpty)
+        #expect(bench.server.records.allSatisfy { $0.version > before })
+        _ = try bench.send([bench.change(.update, "board", "b", 4, at: 20, ["name": set("again")])])
+        #expect(bench.server.liveRecords.map(\.key.id) == ["b", "c"])
+        let versions = bench.server.records.map(\.version)
+        #expect(Set(versions).count == versions.count)
+    }
+
+    @Test("Sums commute, and a plain write stands under what came after it")
+    func sums() throws {
+        let bench = try Bench()
+        _ = try bench.send([
+            bench.change(.create, "board", "b", 1, ["name": set("B")]),
+            bench.change(.create, "card", "c", 2, ["idBoard": set("b"), "votes": set(10)]),
+            bench.change(.update, "card", "c", 3, at: 20, ["votes": set(12, old: 10, .sum)]),
+            bench.change(.update, "card", "c", 4, at: 10, ["votes": set(15, old: 10, .sum)]),
+        ])
+        #expect(bench.fields("card", "c")?["votes"] == 17)
+    }
+
+    @Test("A union puts in and takes out, per element the last writer wins")
+    func unions() throws {
+        let bench = try Bench()
+        _ = try bench.send([
+            bench.change(.create, "board", "b", 1, ["tags": set(["a", "b"])]),
+            bench.change(.update, "board", "b", 2, at: 20, ["tags": set(["b"], old: ["a", "b"], .union)]),
+            bench.change(.update, "board", "b", 3, at: 10, ["tags": set(["a", "b", "c"], old: ["a", "b"], .union)]),
+        ])
+        #expect(bench.fields("board", "b")?["tags"] == ["b", "c"])
+    }
+
+    @Test("check is done only over what was seen, and leaves no key otherwise")
+    func check() throws {
+        let bench = try Bench()
+        _ = try bench.send([
+            bench.change(.create, "board", "b", 1, ["name": set("B")]),
+            bench.change(.create, "card", "c", 2, ["idBoard": set("b"), "desc": set("one")]),
+        ])
+        let wrong = bench.change(.update, "card", "c", 3, at: 5, ["desc": set("two", old: "zero", .check)])
+        guard case .conflict(let record) = try bench.verdict(wrong) else { return #expect(Bool(false)) }
+        #expect(record.fields["desc"] == "one")
+        #expect(bench.server.effects.count == 2)
+        var right = wrong
+        right.fields["desc"] = set("two", old: "one", .check)
+        #expect(try bench.verdict(right).isDecided)
+        #expect(bench.fields("card", "c")?["desc"] == "two")
+    }
+
+    @Test("SEC-16 a stamp from the future counts as now")
+    func clamped() throws {
+        let bench = try Bench()
+        let create = bench.change(.create, "board", "b", 1, at: 3_600_000, ["name": set("future")])
+        #expect(try #require(try bench.send([create]).results.first).isClamped)
+        bench.clock.advance(milliseconds: 10)
+        _ = try bench.send([bench.change(.update, "board", "b", 2, at: 5, ["name": set("now")])])
+        #expect(bench.fields("board", "b")?["name"] == "now")
+    }
+
+    @Test("QUE-03 what needs a refused create is blocked by it, and nothing else is")
+    func blocked() throws {
+        let bench = try Bench()
+        bench.server.ruling = { change in
+            change.record.id == "bad" ? .reject(Rejection(code: .forbidden, message: "no")) : .decide
+        }
+        let results = try bench.send([
+            bench.change(.create, "board", "bad", 1, ["name": set("B")], key: "k1"),
+            bench.change(.create, "card", "c", 2, ["idBoard": set("bad")]),
+            bench.change(.update, "board", "bad", 3, ["name": set("B2")]),
+            bench.change(.create, "board", "good", 4, ["name": set("G")]),
+        ]).results
+        #expect(results[1].verdict == .blocked(by: "k1"))
+        #expect(results[2].verdict == .blocked(by: "k1"))
+        #expect(results[3].verdict.isDecided)
+    }
+
+    @Test("Under strict order everything waits for a retry")
+    func strict() throws {
+        let bench = try Bench()
+        bench.server.ruling = { $0.record.id == "slow" ? .retry(afterSeconds: 3) : .decide }
+        let changes = [
+            bench.change(.create, "board", "slow", 1, ["name": set("S")], key: "k1"),
+            bench.change(.create, "board", "b", 2, ["name": set("B")]),
+        ]
+        #expect(try bench.send(changes, strict: true).results[1].verdict == .blocked(by: "k1"))
+        #expect(try bench.send(changes, strict: false).results[1].verdict.isDecided)
+    }
+
+    @Test("DAT-28 a unit is done whole or not at all")
+    func unit() throws {
+        let bench = try Bench()
+        bench.server.ruling = { $0.record.id == "bad" ? .reject(Rejection(code: .invalid, message: "no")) : .decide }
+        let results = try bench.send([
+            bench.change(.create, "board", "b", 1, ["name": set("B")], unit: "u"),
+            bench.change(.create, "board", "bad", 2, ["name": set("B")], unit: "u"),
+        ]).results
+        guard case .rejected(let first) = results[0].verdict, case .rejected(let second) = results[1].verdict else {
+            return #expect(Bool(false))
+        }
+        #expect(first.code == .transaction && second.code == .invalid)
+        #expect(bench.server.records.isEmpty)
+    }
+
+    @Test("IDS-10 a settled outcome is forgotten, and its repetition is `expired`, not done again")
+    func expired() throws {
+        let bench = try Bench()
+        let create = bench.change(.create, "board", "b", 1, ["name": set("B")])
+        _ = try bench.send([create])
+        _ = try bench.send([], settled: 1)
+        guard case .rejected(let refusal) = try bench.verdict(create) else { return #expect(Bool(false)) }
+        #expect(refusal.code == .expired)
+        #expect(bench.server.effects.count == 1)
+    }
+
+    @Test("DL-04 pages come in version order, each record once, up to the end")
+    func pages() throws {
+        let bench = try Bench()
+        _ = try bench.send((1...25).map { bench.change(.create, "board", "b\($0)", $0, ["name": set("B")]) })
+        var (checkpoint, seen, hasMore) = (Int64(0), [Int64](), true)
+        while hasMore {
+            let answer = try bench.server.answer(
+                ExchangeRequest(cycleID: "c", deviceID: "z", lastSyncVersion: checkpoint, limit: 10))
+            seen += try answer.page.next(maxRecords: 100, maxBytes: 1 << 20).map(\.version)
+            (checkpoint, hasMore) = (answer.currentSyncVersion, answer.hasMore)
+        }
+        #expect(seen == Array(1...25))
+    }
+
+    @Test("DL-09 a restored backup has another epoch, and says so")
+    func restored() throws {
+        let bench = try Bench()
+        let backup = bench.server.backup()
+        _ = try bench.send([bench.change(.create, "board", "b", 1, ["name": set("B")])])
+        let epoch = bench.server.epoch
+        bench.server.restore(backup)
+        #expect(bench.server.records.isEmpty)
+        #expect {
+            try bench.server.answer(ExchangeRequest(cycleID: "c", deviceID: "a", epoch: epoch))
+        } throws: { error in
+            (error as? ExchangeFailure)?.code == "epochChanged" && (error as? ExchangeFailure)?.epoch != epoch
+        }
+    }
+}
