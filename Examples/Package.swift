@@ -11,11 +11,13 @@ let hummingbird: Target.Dependency = .product(name: "Hummingbird", package: "hum
 let hummingbirdCore: Target.Dependency = .product(name: "HummingbirdCore", package: "hummingbird")
 let httpTypes: Target.Dependency = .product(name: "HTTPTypes", package: "swift-http-types")
 let nio: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
+let nioHelpers: Target.Dependency = .product(name: "NIOConcurrencyHelpers", package: "swift-nio")
 let nioPosix: Target.Dependency = .product(name: "NIOPosix", package: "swift-nio")
 let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
 let nioHTTPTypes: Target.Dependency = .product(name: "NIOHTTPTypes", package: "swift-nio-extras")
 let nioHTTPTypesHTTP1: Target.Dependency = .product(name: "NIOHTTPTypesHTTP1", package: "swift-nio-extras")
 let lifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
+let signals: Target.Dependency = .product(name: "UnixSignals", package: "swift-service-lifecycle")
 let asyncHTTPClient: Target.Dependency = .product(name: "AsyncHTTPClient", package: "async-http-client")
 
 let package = Package(
@@ -45,8 +47,8 @@ let package = Package(
         .target(
             name: "BoardsServer",
             dependencies: [
-                core, syncServer, "BoardsModel", "CServerZlib", hummingbird, hummingbirdCore, httpTypes, log,
-                nio, nioPosix, nioHTTP1, nioHTTPTypes, nioHTTPTypesHTTP1, lifecycle,
+                core, syncServer, "BoardsModel", "CServerZlib", hummingbird, hummingbirdCore, httpTypes, log, arguments,
+                nio, nioPosix, nioHelpers, nioHTTP1, nioHTTPTypes, nioHTTPTypesHTTP1, lifecycle, signals,
             ],
             path: "Sources/BoardsServer"),
         .systemLibrary(
@@ -55,7 +57,7 @@ let package = Package(
         // The program: a Kanban board that works offline, and its server.
         .executableTarget(
             name: "boards",
-            dependencies: [core, ferry, "BoardsModel", "BoardsServer", arguments, sqlite, log],
+            dependencies: [core, ferry, "BoardsModel", "BoardsServer", arguments, sqlite, log, signals],
             path: "Sources/boards"),
 
         // The README's program.
@@ -63,7 +65,10 @@ let package = Package(
 
         .testTarget(
             name: "BoardsServerTests",
-            dependencies: [core, syncServer, "BoardsServer", asyncHTTPClient, nio, nioHTTP1, log],
+            dependencies: [
+                core, syncServer, "BoardsModel", "BoardsServer", asyncHTTPClient, nio, nioPosix, nioHelpers, nioHTTP1, log,
+                lifecycle,
+            ],
             path: "Tests/BoardsServerTests"),
         .testTarget(
             name: "boardsTests", dependencies: [core, "BoardsModel", "boards"], path: "Tests/boardsTests"),

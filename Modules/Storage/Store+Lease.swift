@@ -6,8 +6,12 @@ extension Store {
     /// - Returns: whether this holder has it now.
     public func lease(holder: String, seconds: Double) throws(StoreFailure) -> Bool {
         let now = now
+        let present = leaseGeneration
         let generation = try perform("taking the lease") { db in
-            try Lease.take(db, holder: holder, until: now + Int64(seconds * 1000), now: now)
+            let generation = try Lease.take(db, holder: holder, until: now + Int64(seconds * 1000), now: now)
+            // Whoever had it before is not at work any more: what it had claimed is without a verdict.
+            if generation != nil, generation != present { try ChangeTable.recover(db) }
+            return generation
         }
         if let generation { leaseGeneration = generation }
         return generation != nil

@@ -24,40 +24,40 @@ import Testing
     @Test("SCH-03 after the cool-down exactly one probe goes, its failure opens for longer, its success closes")
     func halfOpen() {
         var breaker = opened()
-        #expect(!breaker.mayGo(nowMilliseconds: 30 * minute - 1))
-        #expect(breaker.mayGo(nowMilliseconds: 30 * minute))
-        #expect(!breaker.mayGo(nowMilliseconds: 30 * minute))
+        #expect(breaker.mayGo(nowMilliseconds: 30 * minute - 1) == false)
+        #expect(breaker.mayGo(nowMilliseconds: 30 * minute) == true)
+        #expect(breaker.mayGo(nowMilliseconds: 30 * minute) == false)
         breaker.failed(nowMilliseconds: 31 * minute)
         #expect(breaker.state == .open(untilMilliseconds: 91 * minute))
-        #expect(breaker.mayGo(nowMilliseconds: 91 * minute))
+        #expect(breaker.mayGo(nowMilliseconds: 91 * minute) == true)
         breaker.succeeded()
         #expect(breaker.state == .closed)
-        #expect(breaker.mayGo(nowMilliseconds: 91 * minute))
+        #expect(breaker.mayGo(nowMilliseconds: 91 * minute) == true)
     }
 
     @Test("SCH-04 a probe that was cancelled or never came back is followed by another within the bound")
     func lostProbe() {
         var breaker = opened()
-        #expect(breaker.mayGo(nowMilliseconds: 30 * minute))
+        #expect(breaker.mayGo(nowMilliseconds: 30 * minute) == true)
         breaker.learnedNothing(nowMilliseconds: 31 * minute)
-        #expect(breaker.mayGo(nowMilliseconds: 31 * minute))
-        #expect(!breaker.mayGo(nowMilliseconds: 60 * minute))
-        #expect(breaker.mayGo(nowMilliseconds: 61 * minute))
+        #expect(breaker.mayGo(nowMilliseconds: 31 * minute) == true)
+        #expect(breaker.mayGo(nowMilliseconds: 60 * minute) == false)
+        #expect(breaker.mayGo(nowMilliseconds: 61 * minute) == true)
     }
 
     @Test("SCH-04 a wall clock that jumps back a year does not hold it open for a year")
     func clockJump() {
         var breaker = opened(at: 365 * 24 * 60 * minute)
-        #expect(breaker.mayGo(nowMilliseconds: 0))
+        #expect(breaker.mayGo(nowMilliseconds: 0) == true)
     }
 
     @Test("The user's wish probes an open breaker at once, and so does an invitation")
     func forced() {
         var breaker = opened()
-        #expect(breaker.mayGo(nowMilliseconds: 1, isProbeForced: true))
+        #expect(breaker.mayGo(nowMilliseconds: 1, isProbeForced: true) == true)
         var other = opened()
         other.invite(nowMilliseconds: 5)
-        #expect(other.mayGo(nowMilliseconds: 5))
+        #expect(other.mayGo(nowMilliseconds: 5) == true)
     }
 
     @Test("Repeated openings grow to the longest and no further")

@@ -36,7 +36,8 @@ struct Simulate {
     private static func show(_ report: SeedReport) {
         print("seed \(report.seed):")
         for violation in report.violations.prefix(5) { print("  \(violation)") }
-        print("  replay: Tests/run simulate --trace \(report.seed)   shrink: Tests/run simulate --shrink \(report.seed)")
+        print(
+            "  replay: Tests/run simulate --trace \(report.seed)   shrink: Tests/run simulate --shrink \(report.seed)")
     }
 
     private static func show(_ totals: RunTotals, seconds: Double) {
@@ -60,9 +61,10 @@ struct Simulate {
     // MARK: One seed
 
     private static func printTrace(_ arguments: Arguments, _ options: SimulationOptions) throws {
+        var live = options
+        live.onLine = { print($0) }
         for seed in arguments.seeds {
-            let report = try Simulation.run(seed: seed, options)
-            for line in report.trace { print(line) }
+            let report = try Simulation.run(seed: seed, live)
             print("seed \(seed): \(report.localWrites) writes, \(report.faultCount) faults, trace \(report.traceHash)")
             for violation in report.violations { print(violation) }
         }
@@ -72,8 +74,9 @@ struct Simulate {
         for seed in arguments.seeds {
             let least = try Shrinker.shrink(seed: seed, options)
             func list(_ numbers: Set<Int>) -> String { numbers.sorted().map(String.init).joined(separator: ",") }
-            print("Tests/run simulate --trace \(seed) --without-steps \(list(least.withoutSteps)) "
-                + "--without-faults \(list(least.withoutFaults))")
+            print(
+                "Tests/run simulate --trace \(seed) --without-steps \(list(least.withoutSteps)) "
+                    + "--without-faults \(list(least.withoutFaults))")
             var traced = least
             traced.keepsTrace = true
             let report = try Simulation.run(seed: seed, traced)

@@ -5,20 +5,37 @@ import SyncCore
 struct ApplyContext: Sendable {
     let schema: Schema
     let deltas: any DeltaCalculation
+    /// The queue, which verdicts and pages work on together.
+    let changes: ChangeTable
     /// The names of each entity's declared fields.
     let fieldNames: [String: Set<String>]
-    /// The columns of each entity that the app's table holds to another table's key, in lower case.
-    let foreignKeys: [String: Set<String>]
+    /// By entity and column (in lower case), what the app's table holds the column to.
+    let foreignKeys: [String: [String: ForeignKey]]
+
+    /// The row that a foreign key of the app's table asks for.
+    struct ForeignKey: Sendable {
+        var table: String
+        var column: String
+        /// The entity of that table, or its name where it is none.
+        var target: String
+    }
 
     init(_ db: Database, _ schema: Schema, deltas: any DeltaCalculation) throws {
         self.schema = schema
         self.deltas = deltas
+        changes = ChangeTable(
+            schema: schema, deltas: deltas,
+            map: { db, record, serverID in try Self.map(db, record, to: serverID) },
+            hold: { db, record, reason in try Self.hold(db, record, reason, schema) })
         fieldNames = Dictionary(
             uniqueKeysWithValues: schema.entities.map { ($0.name, Set($0.fields.map(\.name))) })
-        var keys: [String: Set<String>] = [:]
+        var keys: [String: [String: ForeignKey]] = [:]
         for entity in schema.entities {
             for key in try db.foreignKeys(on: entity.table) where key.mapping.count == 1 {
-                keys[entity.name, default: []].insert(key.mapping[0].origin.lowercased())
+                let table = key.destinationTable
+                let owner = schema.entities.first { $0.table.lowercased() == table.lowercased() }
+                keys[entity.name, default: [:]][key.mapping[0].origin.lowercased()] = ForeignKey(
+                    table: table, column: key.mapping[0].destination, target: owner?.name ?? table)
             }
         }
         foreignKeys = keys
@@ -26,6 +43,35 @@ struct ApplyContext: Sendable {
 
     /// The unsent changes of a record that left all scopes are set aside; their values stay with the failure.
     func setAsideGone(_ db: Database, _ key: RecordKey, _ now: Int64) throws {
-        try Gone.setAside(db, key, schema, now)
+        let reason = SetAsideReason(
+            code: "gone",
+            message: "The record left what this account may see; its unsent changes are kept here.")
+        try changes.setAside(db, allOf: key, reason, now: now)
+    }
+
+    /// The server keeps the record under an id of its own.
+    private static func map(_ db: Database, _ record: RecordKey, to serverID: String) throws {
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO sync_identity (entity, id, serverID) VALUES (?, ?, ?)
+                ON CONFLICT (entity, id) DO UPDATE SET serverID = excluded.serverID
+                """
+        ).execute(arguments: [record.entity, record.id, serverID])
+    }
+
+    /// What a verdict brought cannot stand in the app's table now.
+    private static func hold(
+        _ db: Database, _ record: ServerRecord, _ reason: ChangeTable.HoldReason, _ schema: Schema
+    ) throws {
+        switch reason {
+        case .unsentUnder:
+            try HeldRecords.hold(db, record, .unsent, detail: "something under it has unsent changes")
+        case .broken(let detail): try HeldRecords.hold(db, record, .constraint, detail: detail)
+        case .missingParent:
+            guard let entity = schema[record.key.entity] else { return }
+            let table = AppliedTable(db, entity, schema, foreignKeys: [:])
+            guard let missing = try table.missing(record.key, record.fields) else { return }
+            try HeldRecords.hold(db, record, .parent, detail: "\(missing) is not here", waits: missing)
+        }
     }
 }

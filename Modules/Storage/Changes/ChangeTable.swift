@@ -23,17 +23,15 @@ struct ChangeTable: Sendable {
 
     let schema: Schema
     let deltas: any DeltaCalculation
-    let ids: any IDSource
     let map: Mapping
     let hold: Holding
 
     init(
-        schema: Schema, deltas: any DeltaCalculation, ids: any IDSource, map: @escaping Mapping,
+        schema: Schema, deltas: any DeltaCalculation, map: @escaping Mapping,
         hold: @escaping Holding
     ) {
         self.schema = schema
         self.deltas = deltas
-        self.ids = ids
         self.map = map
         self.hold = hold
     }

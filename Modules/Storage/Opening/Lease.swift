@@ -43,11 +43,15 @@ enum Lease {
 
     /// A holder that another one has replaced applies no page; its verdicts are still recorded.
     static func check(_ db: Database, _ generation: Int64?) throws {
-        guard let generation else { return }
-        let present = try Int64.fetchOne(
-            db.cachedStatement(sql: "SELECT generation FROM sync_lease WHERE one = 1"))
-        guard present == generation else {
+        guard try isHeld(db, generation) else {
             throw StoreFailure(kind: .refused, message: "Another process syncs this database now.")
         }
+    }
+
+    /// Whether nobody took the lease over; a store that never took it is not asked.
+    static func isHeld(_ db: Database, _ generation: Int64?) throws -> Bool {
+        guard let generation else { return true }
+        let sql = "SELECT generation FROM sync_lease WHERE one = 1"
+        return try Int64.fetchOne(db.cachedStatement(sql: sql)) == generation
     }
 }

@@ -6,17 +6,19 @@ final class Record: @unchecked Sendable {
     // Sendable: all of it is used by the one thread that drives the executor.
     private let executor: SeededExecutor
     private let keepsLines: Bool
+    private let onLine: (@Sendable (String) -> Void)?
     private(set) var lines: [String] = []
     private(set) var coverage: [Situation: Int] = [:]
     private(set) var faults: [String: Int] = [:]
     private(set) var violations: [Violation] = []
     var localWrites = 0
-    /// Keys that the server answered with `conflict`: a successor stands in their place.
-    private(set) var conflicted: Set<String> = []
+    /// Keys that the server has decided, or answered with `conflict` (a successor stands in their place).
+    private(set) var decided: Set<String> = []
     /// What each device sent under each key the first time.
     private var sent: [String: Change] = [:]
 
-    init(executor: SeededExecutor, keepsLines: Bool) {
+    init(executor: SeededExecutor, keepsLines: Bool, onLine: (@Sendable (String) -> Void)?) {
+        self.onLine = onLine
         self.executor = executor
         self.keepsLines = keepsLines
     }
@@ -25,7 +27,10 @@ final class Record: @unchecked Sendable {
     func note(_ event: @autoclosure () -> String) {
         let text = event()
         executor.note(text)
-        if keepsLines { lines.append("\(executor.clock.now.elapsed) \(text)") }
+        guard keepsLines || onLine != nil else { return }
+        let line = "\(executor.clock.now.elapsed) \(text)"
+        if keepsLines { lines.append(line) }
+        onLine?(line)
     }
 
     func cover(_ situation: Situation) { coverage[situation, default: 0] += 1 }
@@ -63,6 +68,7 @@ final class Record: @unchecked Sendable {
     /// An answer leaves the server.
     func heard(_ answer: ExchangeAnswer, of request: ExchangeRequest, device: Int) {
         for result in answer.results {
+            if result.verdict.isDecided { decided.insert(result.changeID) }
             if result.isDuplicate { cover(.duplicateVerdict) }
             if result.isClamped { cover(.clampedStamp) }
             switch result.verdict {
@@ -71,7 +77,7 @@ final class Record: @unchecked Sendable {
                 if record.presence == .deleted { cover(.updateOfDeadRecord) }
             case .conflict:
                 cover(.checkConflict)
-                conflicted.insert(result.changeID)
+                decided.insert(result.changeID)
             case .blocked(let by):
                 let refused = answer.results.first { $0.changeID == by }
                 if case .rejected? = refused?.verdict { cover(.blockedByRefusal) } else { cover(.blockedByRetry) }

@@ -2,7 +2,8 @@
 public enum Shrinker {
     /// The options under which the seed fails with the least that is needed.
     /// - Parameter tries: the most runs that it may make.
-    public static func shrink(seed: UInt64, _ options: SimulationOptions, tries: Int = 400) throws -> SimulationOptions {
+    public static func shrink(seed: UInt64, _ options: SimulationOptions, tries: Int = 400) throws -> SimulationOptions
+    {
         let first = try Simulation.run(seed: seed, options)
         guard let invariant = first.violations.first?.invariant else { return options }
         var best = options

@@ -6,6 +6,8 @@ public struct SimulationOptions: Sendable {
     public var folder: String
     /// Whether the report has every line of the trace; else only its hash.
     public var keepsTrace: Bool
+    /// Called with each line of the trace as it comes.
+    public var onLine: (@Sendable (String) -> Void)?
     /// Steps of the workload and faults that are left out, by their numbers: for shrinking.
     public var withoutSteps: Set<Int>
     public var withoutFaults: Set<Int>
@@ -13,7 +15,14 @@ public struct SimulationOptions: Sendable {
     public var deltas: any DeltaCalculation
     /// A mistake that is planted on purpose; the run must find it.
     public var bug: PlantedBug?
+    /// The server of all seeds; `nil` lets the seed choose.
+    public var server: Server?
     public let schema: Schema
+
+    /// Who is at the other end.
+    public enum Server: String, Sendable, Hashable, CaseIterable {
+        case model, reference
+    }
 
     public init(
         folder: String, keepsTrace: Bool = false, withoutSteps: Set<Int> = [], withoutFaults: Set<Int> = [],
@@ -27,6 +36,9 @@ public struct SimulationOptions: Sendable {
         self.bug = bug
         schema = try Schema(SimulationSchema.entities)
     }
+
+    /// A third of the seeds meet the reference server's real core, through the real codec; the others the model server.
+    func usesReferenceServer(_ seed: UInt64) -> Bool { server.map { $0 == .reference } ?? (seed % 3 == 0) }
 
     /// The way to the server, with the planted mistake in it where that is its place.
     func disturbed(_ exchange: any Exchange, seed: UInt64) -> any Exchange {

@@ -1,4 +1,4 @@
-public import SyncTesting
+import SyncTesting
 
 /// What goes wrong in a seed, and where: a list from which any entry can be left out without moving another.
 public struct FaultTape: Sendable {
@@ -24,8 +24,20 @@ public struct FaultTape: Sendable {
         case foreignEpoch
         /// Another deployment answers.
         case foreignDataset
+        /// The server did it all, and its answer comes as no answer.
+        case wire(WireFault)
         /// Neither answer nor end, until the time-out.
         case hang
+    }
+
+    /// What becomes of an answer's bytes.
+    public enum WireFault: String, Sendable, Hashable, CaseIterable {
+        case truncated = "truncated answer"
+        case captivePortal = "captive portal"
+        case wrongContentType = "wrong content type"
+        case staleAnswer = "answer of an earlier request"
+        case contradiction = "contradictory verdicts"
+        case wrongCount = "wrong count"
     }
 
     /// What happens to a device at a point of its life.
@@ -98,7 +110,7 @@ public struct FaultTape: Sendable {
     }
 
     private static func requestMenu(_ chance: inout SeededGenerator) -> [Int] {
-        let all = Array(0..<12)
+        let all = Array(0..<14)
         let menu = all.filter { _ in chance.chance(0.5) }
         return menu.isEmpty ? all : menu
     }
@@ -116,6 +128,7 @@ public struct FaultTape: Sendable {
         case 7, 8: return .shortPage(1 + chance.below(4))
         case 9: return .backoff(Double(chance.below(20)))
         case 10: return chance.chance(0.8) ? .foreignEpoch : .foreignDataset
+        case 11, 12: return .wire(chance.pick(WireFault.allCases))
         default: return .hang
         }
     }

@@ -107,20 +107,27 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
             guard request.dataset != nil else { return try await deliver(request) }
             throw ExchangeFailure(
                 kind: .history, status: 409, code: "otherDataset", message: "another data set", reachedServer: true)
+        case .wire(let wire):
+            let answer = try await deliver(request, wire: wire)
+            record.violate("I14", "device \(device): an answer with \(wire) was taken")
+            return answer
         case .hang:
             try await wait(120_000)
             throw ExchangeFailure(kind: .network, message: "no answer in 120 s", reachedServer: true)
         }
     }
 
+    /// Whether a copy that the network holds is due.
+    var hasDueCopies: Bool { copies.contains { $0.at <= clock.now.elapsed } }
+
     /// Hands what the network still holds to the server; nobody hears the answers.
-    func deliverCopies() {
+    func deliverCopies() async {
         let due = copies.filter { $0.at <= clock.now.elapsed }
         copies.removeAll { $0.at <= clock.now.elapsed }
         for copy in due {
             record.note("device \(device) late copy \(copy.request.summary)")
             do {
-                let answer = try server.answer(copy.request)
+                let answer = try await server.answer(copy.request, device: device, wire: nil)
                 if answer.results.contains(where: \.isDuplicate) { record.cover(.lateCopyOfRequest) }
             } catch {
                 record.note("late copy refused: \(error.kind.rawValue)")
@@ -128,9 +135,11 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
         }
     }
 
-    private func deliver(_ request: ExchangeRequest) async throws(ExchangeFailure) -> ExchangeAnswer {
+    private func deliver(
+        _ request: ExchangeRequest, wire: FaultTape.WireFault? = nil
+    ) async throws(ExchangeFailure) -> ExchangeAnswer {
         do {
-            let answer = try server.answer(request)
+            let answer = try await server.answer(request, device: device, wire: wire)
             record.note("answer \(answer.summary)")
             record.heard(answer, of: request, device: device)
             for result in answer.results where result.isDuplicate && unheard.remove(result.changeID) != nil {
@@ -153,13 +162,6 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
     }
 }
 
-/// A server inside the simulator: answers at once, on the thread that drives it.
-protocol SimulatedServer: Sendable {
-    func answer(_ request: ExchangeRequest) throws(ExchangeFailure) -> ExchangeAnswer
-}
-
-extension ModelServer: SimulatedServer {}
-
 extension FaultTape.RequestFault {
     /// The kind, without figures.
     var name: String {
@@ -175,6 +177,7 @@ extension FaultTape.RequestFault {
         case .backoff: "backoff"
         case .foreignEpoch: "foreign epoch"
         case .foreignDataset: "foreign data set"
+        case .wire(let wire): wire.rawValue
         case .hang: "hang"
         }
     }
@@ -183,7 +186,7 @@ extension FaultTape.RequestFault {
 extension ExchangeRequest {
     /// What a trace says of it: keys and positions, no contents.
     var summary: String {
-        let keys = changes.map { "\($0.sequence):\($0.id.prefix(8)):\($0.operation.rawValue.prefix(1)):\($0.record)" }
+        let keys = changes.map { "\($0.sequence):\($0.id.suffix(6)):\($0.operation.rawValue.prefix(1)):\($0.record)" }
         return "\(cycleID.suffix(8)) from \(lastSyncVersion) epoch \(epoch ?? "-") settled \(settled ?? -1)"
             + "\(fullPass ? " full" : "") limit \(limit) [\(keys.joined(separator: " "))]"
     }
@@ -191,7 +194,7 @@ extension ExchangeRequest {
 
 extension ExchangeAnswer {
     var summary: String {
-        let verdicts = results.map { "\($0.changeID.prefix(8)):\($0.verdict.name)\($0.isDuplicate ? "*" : "")" }
+        let verdicts = results.map { "\($0.changeID.suffix(6)):\($0.verdict.name)\($0.isDuplicate ? "*" : "")" }
         return "to \(currentSyncVersion)\(hasMore ? "+" : "") of \(epoch), \(page.count) records"
             + " [\(verdicts.joined(separator: " "))]"
     }

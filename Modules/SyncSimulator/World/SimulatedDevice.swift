@@ -173,7 +173,10 @@ final class SimulatedDevice {
     /// Another process takes the file's write lock.
     func lock() {
         do {
-            let other = try DatabaseQueue(path: folder.databasePath)
+            var configuration = Configuration()
+            // The lock outlives the access on purpose.
+            configuration.allowsUnsafeTransactions = true
+            let other = try DatabaseQueue(path: folder.databasePath, configuration: configuration)
             try other.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
             locker = other
         } catch { record.note("device \(index) could not be locked: \(error)") }

@@ -10,7 +10,7 @@ extension World {
     /// Nothing goes wrong any more.
     func heal() {
         record.note("heal")
-        server.ruling = { _ in .decide }
+        server.rule { _ in .decide }
         for device in devices {
             device.network.faults = [:]
             device.network.isOffline = false

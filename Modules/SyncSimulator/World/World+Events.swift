@@ -1,4 +1,5 @@
 import GRDB
+import Orchestrator
 import Storage
 import SyncCore
 import SyncTesting
@@ -98,7 +99,7 @@ extension World {
         guard let waiting = facts?.undecided, !waiting.isEmpty else { return }
         let key = waiting[Int(number % UInt64(waiting.count))].key
         guard let outcome = settle(index, { try await $0.store.cancel(key) }) else { return }
-        record.note("device \(index) cancels \(key.prefix(8)): \(outcome)")
+        record.note("device \(index) cancels \(key.suffix(6)): \(outcome)")
         if case .cancelled(let keys) = outcome {
             record.cover(.cancelled)
             ledgers[index].set(.cancelled, for: keys)
@@ -109,7 +110,7 @@ extension World {
         let facts = devices[index].read { try DeviceFacts($0, options.schema) }
         guard let failed = facts?.failed, !failed.isEmpty else { return }
         let key = failed[Int(number % UInt64(failed.count))].key
-        record.note("device \(index) \(discards ? "discards" : "retries") \(key.prefix(8))")
+        record.note("device \(index) \(discards ? "discards" : "retries") \(key.suffix(6))")
         if discards {
             guard let keys = settle(index, { try await $0.store.discard(key) }) else { return }
             ledgers[index].set(.discarded, for: keys)
@@ -161,8 +162,7 @@ extension World {
         case .backup: backUpServer()
         case .restoredServer: restoreServer()
         case .forgottenTombstones:
-            server.forgetTombstones()
-            record.struck("forgotten tombstones")
+            if server.forgetTombstones() { record.struck("forgotten tombstones") }
         case .deviceBackup(let index): backUp(index)
         case .restoredDevice(let index): restore(index)
         }

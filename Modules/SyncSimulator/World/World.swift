@@ -11,16 +11,13 @@ final class World {
     let options: SimulationOptions
     let executor: SeededExecutor
     let record: Record
-    let server: ModelServer
+    let server: any SimulatedServer
     let workload: WorkloadTape
     let faults: FaultTape
     var devices: [SimulatedDevice] = []
     var ledgers: [Ledger] = []
     var agenda = Agenda()
     private let folder: String
-    private var serverBackup: ModelServer.Backup?
-    /// Keys that the server decided before its history was replaced.
-    private var decidedBefore: Set<String> = []
     private var isComplete = false
     private var restarts: SeededGenerator
 
@@ -28,14 +25,20 @@ final class World {
         self.seed = seed
         self.options = options
         executor = SeededExecutor(seed: seed)
-        record = Record(executor: executor, keepsLines: options.keepsTrace)
+        record = Record(executor: executor, keepsLines: options.keepsTrace, onLine: options.onLine)
         workload = WorkloadTape(seed: seed)
         faults = FaultTape(seed: seed, devices: workload.devices, duration: workload.duration)
         restarts = SeededGenerator(seed: seed, stream: 3)
-        server = ModelServer(
-            schema: options.schema, clock: ManualWallClock(following: executor.clock),
-            pageLimit: 3 + Int(seed % 60))
         folder = options.folder + "/seed-\(seed)-\(UUID().uuidString)"
+        let serverClock = ManualWallClock(following: executor.clock)
+        if options.usesReferenceServer(seed) {
+            server = try ReferenceServer(
+                folder: folder + "/server", schema: options.schema, clock: serverClock, virtual: executor.clock,
+                seed: seed)
+        } else {
+            server = ModelBackend(
+                ModelServer(schema: options.schema, clock: serverClock, pageLimit: 3 + Int(seed % 60)))
+        }
         try setUp()
     }
 
@@ -91,8 +94,8 @@ final class World {
             if case .deferrals(let modulus, let remainder) = fault { deferred.append((modulus, remainder)) }
         }
         let (refusals, deferrals, record) = (refused, deferred, record)
-        server.ruling = { change in
-            let number = change.id.utf8.reduce(0xcbf2_9ce4_8422_2325 as UInt64) {
+        server.rule { key in
+            let number = key.utf8.reduce(0xcbf2_9ce4_8422_2325 as UInt64) {
                 ($0 ^ UInt64($1)) &* 0x0000_0100_0000_01b3
             }
             if refusals.contains(where: { number % $0.0 == $0.1 }) {
@@ -149,7 +152,12 @@ final class World {
             }
             if end == .exhausted { return record.violate("I12", "two million jobs without an end") }
             buryTheDead()
-            for device in devices { device.network.deliverCopies() }
+            for device in devices where device.network.hasDueCopies {
+                let network = device.network
+                do { try executor.complete(until: executor.clock.now) { await network.deliverCopies() } } catch {
+                    record.violate("simulator", "a late copy \(error)")
+                }
+            }
             if end != .condition { return }
         }
     }
@@ -193,17 +201,12 @@ final class World {
 
     // MARK: Checks
 
-    /// Everything that the server decided, or answered with a conflict, since the beginning.
-    var decided: Set<String> {
-        decidedBefore.union(server.effects.map(\.change.id)).union(record.conflicted)
-    }
-
     func check(_ index: Int) {
         let device = devices[index]
         guard !device.isDead, device.process != nil, let facts = device.read({ try DeviceFacts($0, options.schema) })
         else { return }
         let invariants = Invariants(
-            schema: options.schema, device: index, facts: facts, ledger: ledgers[index], decided: decided,
+            schema: options.schema, device: index, facts: facts, ledger: ledgers[index], decided: record.decided,
             server: server.records, serverEpoch: server.epoch)
         for (invariant, message) in invariants.check() {
             record.violate(invariant, "device \(index): \(message)")
@@ -228,15 +231,13 @@ final class World {
 
     // MARK: The server's history
 
-    func backUpServer() { serverBackup = server.backup() }
+    func backUpServer() { server.backUp() }
 
     func restoreServer() {
-        guard let serverBackup else { return }
-        decidedBefore.formUnion(server.effects.map(\.change.id))
         if devices.contains(where: { !($0.read { try DeviceFacts($0, options.schema) }?.undecided.isEmpty ?? true) }) {
             record.cover(.newEpochWithFullQueue)
         }
-        server.restore(serverBackup)
+        guard server.restore() else { return }
         record.cover(.serverRestored)
         record.struck("server restored")
     }

@@ -57,6 +57,10 @@ public actor InMemoryRecordStore: RecordStore {
         present.epoch = epoch
     }
 
+    public func setClockOffset(milliseconds: Int64) async throws(StoreFailure) {
+        present.clockOffsetMilliseconds = milliseconds
+    }
+
     public func apply(_ slice: PageSlice) async throws(StoreFailure) -> SliceReport {
         guard slice.epoch == present.epoch, slice.from <= present.checkpoint else {
             return SliceReport(wasDropped: true)

@@ -96,7 +96,7 @@ public struct BatchExchange: Exchange {
         let now = calls.wallClock.nowMilliseconds
         let backoff = ServerPause.backoff(fields)
         if let failure = ExchangeFailure(
-            answer, table: options.failures, target: .exchange, nowMilliseconds: now)
+            answer, problem: answer.problem(), table: options.failures, target: .exchange, nowMilliseconds: now)
         {
             throw failure
         }

@@ -18,6 +18,12 @@ struct Answer: Sendable {
     var bytesReceived: Int
 
     var status: Int { head.status.code }
+    var mediaType: String? { head.headerFields.mediaType }
+
+    /// The error that the answer tells in the contract's shape, if it tells one.
+    func problem(codeMember: String? = nil) -> Problem? {
+        (200...299).contains(status) ? nil : Problem(body, mediaType: mediaType, codeMember: codeMember)
+    }
 }
 
 /// One step on a request's way: each wraps the next and does one thing (``CallStack`` composes them).

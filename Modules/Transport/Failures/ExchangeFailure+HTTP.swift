@@ -19,11 +19,12 @@ extension ExchangeFailure {
     }
 
     /// What an answer that is no success means to a queue; `nil` for a success.
-    init?(_ answer: Answer, table: FailureTable, target: FailureTable.Target, nowMilliseconds: Int64) {
-        let problem = Problem(answer.body, mediaType: answer.head.headerFields.mediaType)
+    init?(
+        _ answer: Answer, problem: Problem?, table: FailureTable, target: FailureTable.Target, nowMilliseconds: Int64
+    ) {
         let kind = table.classify(
             status: answer.status, code: problem?.code, hasRecord: problem?.record != nil,
-            isProved: problem?.code != nil, on: target)
+            isProved: problem?.isProof ?? false, on: target)
         guard let kind else { return nil }
         var came = problem?.code ?? "\(Redaction.beginning(of: answer.body))"
         if let detail = problem?.detail { came += " (\(Redaction.beginning(of: Array(detail.utf8))))" }

@@ -13,17 +13,24 @@ struct Problem: Sendable, Hashable {
     /// The current record, beside 409 and 412.
     var record: FieldValue?
 
-    /// The problem in a body; `nil` if it is none: the wrong type, no whole JSON object, members of wrong types.
-    init?(_ body: AnswerBody, mediaType: String?) {
-        guard mediaType == "application/problem+json", body.count > 0 else { return nil }
+    /// Whether it proves that the server itself spoke.
+    var isProof: Bool { code != nil || record != nil }
+
+    /// The problem in a body; `nil` if it is none: the wrong type, no whole JSON object.
+    ///
+    /// - Parameter codeMember: the member that holds the code of an error in plain JSON, for a server that knows no
+    ///   problem+json.
+    init?(_ body: AnswerBody, mediaType: String?, codeMember: String? = nil) {
+        let isPlain = mediaType == "application/json" && codeMember != nil
+        guard mediaType == "application/problem+json" || isPlain, body.count > 0 else { return nil }
         var reader = JSONReader(body.bytes)
         reader.refusesUnfitNumbers = false
         do throws(JSONFailure) {
             guard case .object(let members) = try reader.readValue() else { return nil }
             try reader.finish()
-            code = Self.text(members["code"])
+            code = Self.text(members[isPlain ? codeMember ?? "code" : "code"])
             epoch = Self.text(members["epoch"])
-            detail = Self.text(members["detail"]) ?? Self.text(members["title"])
+            detail = Self.text(members["detail"]) ?? Self.text(members["title"]) ?? Self.text(members["message"])
             field = Self.text(members["field"])
             reference = Self.text(members["reference"])
             record = members["record"]

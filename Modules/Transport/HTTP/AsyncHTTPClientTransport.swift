@@ -5,6 +5,12 @@
     import NIOHTTP1
     import NIOSSL
 
+    #if canImport(Glibc)
+        import Glibc
+    #elseif canImport(Musl)
+        import Musl
+    #endif
+
     /// HTTP over AsyncHTTPClient: the default on Linux.
     ///
     /// Its own retries, redirects and decompression are off, and it has no cookies and no cache. It must be closed

@@ -1,0 +1,144 @@
+import Foundation
+import SyncCore
+import Testing
+
+@testable import boards
+
+@Suite("The commands that work without a network")
+struct CommandTests {
+    private let shop: Workshop
+
+    init() throws { shop = try Workshop() }
+
+    /// A board, a list and a card on a device.
+    private func card(_ device: String) async throws -> (board: String, list: String, card: String) {
+        let board = try await shop.ok(device, "add", "board", "name=Garden")
+        let list = try await shop.ok(device, "add", "list", "idBoard=\(board)", "name=Ideas")
+        return (board, list, try await shop.ok(device, "add", "card", "idList=\(list)", "name=Pond"))
+    }
+
+    @Test("add, set, show and delete change this device's records")
+    func edits() async throws {
+        let ids = try await card("A")
+        try await shop.ok("A", "set", "card", ids.card, "desc=", "pos=1.5", "closed=true")
+        let shown = try await shop.ok("A", "show", "card", ids.card, "--json")
+        #expect(
+            shown
+                == #"{"closed":true,"desc":"","due":null,"dueComplete":null,"entity":"card","id":"\#(ids.card)","idLabels":null,"idList":"\#(ids.list)","idMembers":null,"name":"Pond","pos":1.5,"start":null}"#
+        )
+        try await shop.ok("A", "set", "card", ids.card, "name:null")
+        #expect(try await shop.ok("A", "show", "card", ids.card).contains(#""name":null"#))
+        try await shop.ok("A", "delete", "list", ids.list)
+        #expect(try await shop.ok("A", "show", "card") == "", "a deleted list takes its cards out of sight")
+        #expect(try await shop.on("A", "show", "card", ids.card).status == 1)
+        #expect(try await shop.boards(["show", "--data", shop.file("A")]).lines.count == 1, "options behind the command")
+    }
+
+    @Test("a UUID is taken in any case and kept in lower case")
+    func uuid() async throws {
+        let id = "0195A3F2-C4D1-7000-8000-0000000000AB"
+        #expect(try await shop.ok("A", "add", "board", "--id", id, "name=x") == id.lowercased())
+        #expect(try await shop.ok("A", "show", "board", id).contains(id.lowercased()))
+    }
+
+    @Test("bad input: one sentence, status 1, nothing changed")
+    func badInput() async throws {
+        let ids = try await card("A")
+        let before = try await shop.ok("A", "show")
+        let pending = try await shop.ok("A", "pending", "--json")
+        try shop.write("{", to: "broken.json")
+        try shop.write("[]", to: "list.json")
+        let wrong: [[String]] = [
+            ["add", "house", "name=x"], ["add", "card", "name=x"], ["add", "card", "idList=nowhere", "name=x"],
+            ["add", "board", "colour=red"], ["add", "board", "--id", ids.board, "name=x"],
+            ["add", "board", "--id", "a b", "name=x"], ["add", "board", "closed=maybe"],
+            ["set", "card", "nowhere", "name=x"], ["set", "card", ids.card, "due=soon"],
+            ["set", "card", ids.card, "name=x", "pos=high"], ["set", "card", ids.card, "idList:null"],
+            ["set", "card", ids.card, "idList=nowhere"], ["set", "house", ids.card, "name=x"],
+            ["delete", "card", "nowhere"], ["delete", "house", ids.card], ["show", "house"], ["show", "card", "nowhere"],
+            ["status", "card", "nowhere"], ["cancel", "nowhere"], ["retry", "nowhere"], ["discard", "nowhere"],
+            ["import", shop.file("none.json")], ["import", shop.folder], ["import", shop.file("broken.json")],
+            ["import", shop.file("list.json")], ["replay", shop.file("none.json")],
+            ["replay", shop.file("broken.json")], ["replay", shop.file("list.json")],
+        ]
+        for arguments in wrong {
+            let finished = try await shop.boards(["--data", shop.file("A")] + arguments)
+            #expect(finished.status == 1, "\(arguments)")
+            #expect(finished.output == "", "\(arguments)")
+            #expect(finished.complaint.count { $0 == "\n" } == 1, "\(arguments): \(finished.complaint)")
+        }
+        #expect(try await shop.ok("A", "show") == before)
+        #expect(try await shop.ok("A", "pending", "--json") == pending)
+        let folder = try await shop.boards(["--data", shop.file("broken.json/A"), "show"])
+        #expect(folder.status == 1)
+    }
+
+    @Test("wrong arguments: status 2, said on stderr")
+    func wrongArguments() async throws {
+        let wrong: [[String]] = [
+            [], ["frobnicate"], ["add"], ["add", "board"], ["add", "board", "name"], ["set", "card"], ["set", "card", "x"],
+            ["delete", "card"], ["show", "card", "x", "y"], ["show", "--wide"], ["status", "card"], ["import"],
+            ["replay"], ["cancel"], ["retry"], ["discard"], ["sync"], ["sync", "--server", "nowhere"],
+            ["sync", "--server", "http://127.0.0.1:1", "--timeout", "soon"],
+            ["sync", "--server", "http://127.0.0.1:1", "--timeout", "-1"],
+            ["sync", "--server", "http://127.0.0.1:1", "--once", "--watch"],
+            ["sync", "--server", "http://example.org"], ["serve", "--port", "many"], ["backup"], ["--data"],
+        ]
+        for arguments in wrong {
+            let finished = try await shop.boards(arguments)
+            #expect(finished.status == 2, "\(arguments): \(finished.complaint)")
+            #expect(finished.output == "", "\(arguments)")
+            #expect(!finished.complaint.isEmpty, "\(arguments)")
+        }
+        for arguments in [["--help"], ["help", "sync"], ["add", "--help"]] {
+            #expect(try await shop.boards(arguments).status == 0)
+        }
+    }
+
+    @Test("an export is imported once, and its history replayed to the same names")
+    func exports() async throws {
+        let file = try shop.write(JSONText.text(SampleBoard.export()), to: "garden.json")
+        let first = try await shop.on("A", "import", file, "--json").json
+        #expect(first["imported"]?["card"] == 18)
+        let again = try await shop.on("A", "import", file, "--json").json
+        #expect(again["skipped"] == 48)
+        #expect(again["imported"]?["card"] == 0)
+        #expect(try await shop.on("A", "pending", "--json").json.count == 48)
+
+        let replay = try await shop.on("B", "replay", file, "--json").json
+        #expect(replay["withoutEffect"] == 0)
+        #expect(replay["unknown"] == .object([:]))
+        #expect(try await names("A", of: "card") == names("B", of: "card"))
+        #expect(try await names("A", of: "list") == names("B", of: "list"))
+        let edits = try await shop.on("B", "pending", "--json").output
+        #expect(edits.contains(#""name":{"new":"A pond","old":"A pond?"}"#))
+    }
+
+    @Test("pending, status and cancel tell of the queue")
+    func queue() async throws {
+        let ids = try await card("A")
+        #expect(try await shop.ok("A", "status").hasPrefix("queued"))
+        #expect(try await shop.on("A", "status", "board", ids.board, "--json").json["state"] == "queued")
+        try await shop.ok("A", "set", "card", ids.card, "name=Lake")
+        let pending = try await shop.on("A", "pending", "--json").json
+        #expect(pending.count == 4)
+        #expect(pending[0]?["operation"] == "create")
+        #expect(pending[0]?["entity"] == "board")
+        #expect(pending[3]?["fields"]?["name"] == ["old": "Pond", "new": "Lake"])
+        let change = try #require(pending[3]?["changeID"]?.string)
+        try await shop.ok("A", "cancel", change)
+        #expect(try await shop.ok("A", "show", "card", ids.card).contains(#""name":"Pond""#))
+        #expect(try await shop.on("A", "pending", "--json").json.count == 3)
+        #expect(try await shop.on("A", "failures", "--json").output == "[]\n")
+        #expect(try await shop.on("A", "conflicts", "--json").output == "[]\n")
+    }
+
+    private func names(_ device: String, of entity: String) async throws -> [String: FieldValue] {
+        var names: [String: FieldValue] = [:]
+        for line in try await shop.on(device, "show", entity).lines {
+            let record = try FieldValue(json: line)
+            if case .string(let id)? = record["id"] { names[id] = record["name"] ?? .null }
+        }
+        return names
+    }
+}

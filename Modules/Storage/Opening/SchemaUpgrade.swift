@@ -1,0 +1,58 @@
+import GRDB
+import SyncCore
+
+/// What a new version of the app knows that the one before did not: fields that were kept aside, and held records.
+enum SchemaUpgrade {
+    /// Works once for each change of the declared schema, in the transaction that opens the file.
+    static func run(_ db: Database, _ context: ApplyContext, now: Int64) throws {
+        let declared = fingerprint(context.schema)
+        let known = try Meta.text(db, .schema)
+        guard known != declared else { return }
+        if known != nil {
+            try RowWriter.applying(db) {
+                try takeExtras(db, context.schema, now: now)
+                let applier = try SliceApplier(db, context, now: now)
+                try applier.retryHeld([.unknownEntity, .type, .constraint, .unsent], limit: .max)
+                try applier.retryOrphans()
+            }
+        }
+        try Meta.set(db, .schema, declared)
+    }
+
+    /// Entities, fields and kinds in one text.
+    private static func fingerprint(_ schema: Schema) -> String {
+        schema.entities.map { entity in
+            let fields = entity.fields.map { "\($0.name) \($0.column) \($0.kind.rawValue) \($0.rule.rawValue)" }
+            return "\(entity.name) \(entity.table) \(entity.version): \(fields.joined(separator: ", "))"
+        }.joined(separator: "; ")
+    }
+
+    /// Fields that were not declared and are now come into the app's columns (DAT-18).
+    private static func takeExtras(_ db: Database, _ schema: Schema, now: Int64) throws {
+        for entity in schema.entities {
+            // The ids first: rows must not be written while they are read.
+            let ids = try String.fetchAll(
+                db, sql: "SELECT id FROM sync_record WHERE entity = ? AND extra IS NOT NULL", arguments: [entity.name])
+            for id in ids { try takeExtra(db, RecordKey(entity.name, id), entity, now: now) }
+        }
+    }
+
+    private static func takeExtra(_ db: Database, _ key: RecordKey, _ entity: EntitySchema, now: Int64) throws {
+        guard var stored = try StoredRecord.read(db, key) else { return }
+        for field in entity.fields {
+            guard let value = stored.extra[field.name] else { continue }
+            do {
+                try RowWriter(entity).update(db, key.id, [field.name: value])
+            } catch let mismatch as ValueMismatch {
+                try Journal.event(db, .quarantined, key, detail: mismatch.description, at: now)
+                continue
+            } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+                try Journal.event(db, .quarantined, key, detail: error.message, at: now)
+                continue
+            }
+            stored.extra[field.name] = nil
+            if stored.base != nil { stored.base?.fields[field.name] = value }
+        }
+        try stored.write(db, key)
+    }
+}

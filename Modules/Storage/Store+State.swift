@@ -1,0 +1,97 @@
+import GRDB
+public import SyncCore
+
+extension Store: StateLog {
+    public func counts(for record: RecordKey?) throws(StoreFailure) -> StateCounts {
+        try look("counting states") { db in
+            guard let record else {
+                let summary = try context.changes.summary(db)
+                return StateCounts(
+                    failed: summary.failed, uploading: summary.inFlight, waiting: summary.pending + summary.blocked)
+            }
+            return try StateWalk(db, schema).counts(under: record)
+        }
+    }
+
+    public nonisolated func stateChanges() -> AsyncStream<Void> { stateSpeakers.stream() }
+}
+
+/// Counts the changes of a record and of all that is under it, by the parents of what waits.
+///
+/// The queue is short where the tables are long: ancestors are looked up when somebody asks, and not kept for each change.
+private final class StateWalk {
+    private let db: Database
+    private let schema: Schema
+    /// Whether a record is the one asked for, or under it.
+    private var known: [RecordKey: Bool] = [:]
+
+    init(_ db: Database, _ schema: Schema) {
+        self.db = db
+        self.schema = schema
+    }
+
+    func counts(under record: RecordKey) throws -> StateCounts {
+        known[record] = true
+        var counts = StateCounts()
+        let sql = """
+            SELECT entity, id, state, CASE operation WHEN 2 THEN fields END FROM sync_change ORDER BY position DESC
+            """
+        let rows = try Row.fetchCursor(db.cachedStatement(sql: sql))
+        while let row = try rows.next() {
+            let key = RecordKey(row[0], row[1])
+            guard try isUnder(key, deleted: row[3]) else { continue }
+            switch StoredChange.State(rawValue: row[2]) {
+            case .failed: counts.failed += 1
+            case .uploading, .uncertain: counts.uploading += 1
+            case .pending, .blocked, .blockedAfterSending, nil: counts.waiting += 1
+            }
+        }
+        return counts
+    }
+
+    /// - Parameter deleted: the fields that the delete of the record keeps; its row is gone.
+    private func isUnder(_ key: RecordKey, deleted: String?) throws -> Bool {
+        if let answer = known[key] { return answer }
+        // A circle of parents ends here.
+        known[key] = false
+        guard let entity = schema[key.entity] else { return false }
+        let fields = try parents(of: key, entity, deleted: deleted)
+        var answer = false
+        for field in entity.parents {
+            guard let target = field.reference?.entity, case .string(let id)? = fields[field.name] else { continue }
+            if try isUnder(RecordKey(target, id), deleted: nil) { answer = true }
+        }
+        known[key] = answer
+        return answer
+    }
+
+    private func parents(
+        of key: RecordKey, _ entity: EntitySchema, deleted: String?
+    ) throws -> [String: FieldValue] {
+        guard !entity.parents.isEmpty else { return [:] }
+        let columns = entity.parents.map { RowWriter.quoted($0.column) }.joined(separator: ", ")
+        let sql = """
+            SELECT \(columns) FROM \(RowWriter.quoted(entity.table)) WHERE \(RowWriter.quoted(entity.keyColumn)) = ?
+            """
+        if let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [key.id]) {
+            var fields: [String: FieldValue] = [:]
+            for (index, field) in entity.parents.enumerated() {
+                fields[field.name] = (row[index] as String?).map(FieldValue.string)
+            }
+            return fields
+        }
+        if let deleted { return try DeltaCodec.deltas(deleted, of: entity).compactMapValues(\.old) }
+        return try deletedParents(of: key, entity)
+    }
+
+    /// A parent that was deleted here, too: its delete waits as well, or the server's word is kept.
+    private func deletedParents(of key: RecordKey, _ entity: EntitySchema) throws -> [String: FieldValue] {
+        let sql = """
+            SELECT fields FROM sync_change WHERE entity = ? AND id = ? AND operation = 2 ORDER BY position DESC LIMIT 1
+            """
+        guard
+            let fields = try String.fetchOne(db.cachedStatement(sql: sql), arguments: [key.entity, key.id])
+        else { return [:] }
+        return try DeltaCodec.deltas(fields, of: entity).compactMapValues(\.old)
+    }
+}

@@ -1,0 +1,119 @@
+internal import SyncCore
+
+/// The fields of a REST write: from a JSON body, or from the query.
+struct RESTBody {
+    let entity: ServerEntity
+    let limits: ServerLimits
+    let protectedFields: Set<String>
+
+    /// What a write says.
+    struct Content {
+        /// The id in a create's body.
+        var id: String?
+        /// In the order of their names.
+        var fields: [(name: String, value: FieldValue)] = []
+        /// The fields that came as text, whose kind the record's present values decide.
+        var texts: Set<String> = []
+    }
+
+    func read(_ request: RESTRequest) throws(Problem) -> Content {
+        guard request.body.count <= limits.requestBytes else {
+            throw .tooLarge("the request has more than \(limits.requestBytes) bytes")
+        }
+        var content = Content()
+        if !request.body.isEmpty { try json(request, into: &content) }
+        try query(request.query, into: &content)
+        content.fields.sort { $0.name < $1.name }
+        for (index, field) in content.fields.enumerated().dropFirst() where content.fields[index - 1].name == field.name
+        {
+            throw .malformed("the field \(field.name) is told twice")
+        }
+        for field in content.fields { try check(field.name, field.value) }
+        return content
+    }
+
+    private func json(_ request: RESTRequest, into content: inout Content) throws(Problem) {
+        if let type = request[header: "Content-Type"] {
+            let media = type.prefix { $0 != ";" && $0 != " " }.lowercased()
+            guard media == "application/json" else {
+                throw Problem(status: 415, code: "unsupportedMediaType", detail: "the body is application/json")
+            }
+        }
+        do {
+            var reader = JSONReader(request.body, maximumDepth: limits.depth)
+            reader.refusesUnfitNumbers = false
+            try reader.beginObject()
+            while let name = try reader.nextKey() {
+                let value = try reader.readValue()
+                if reader.takeUnfit() != nil {
+                    throw Problem(
+                        status: 422, code: "invalid", detail: "\(name): a number beyond 64 bits, or no base64")
+                }
+                if name == "id" {
+                    guard case .string(let id) = value else {
+                        throw Problem(status: 422, code: "invalid", detail: "the id is no text")
+                    }
+                    content.id = id
+                } else {
+                    content.fields.append((name, value))
+                }
+            }
+            try reader.finish()
+        } catch let problem as Problem {
+            throw problem
+        } catch {
+            throw .malformed("the body is no JSON object that can be read: \(error)")
+        }
+    }
+
+    private func query(_ query: String, into content: inout Content) throws(Problem) {
+        guard let items = FormCoding.items(query) else { throw .malformed("the query is not form-encoded UTF-8") }
+        for item in items {
+            if item.name == "id" {
+                content.id = item.value
+                continue
+            }
+            content.fields.append((item.name, try value(item, &content)))
+        }
+    }
+
+    private func value(_ item: FormCoding.Item, _ content: inout Content) throws(Problem) -> FieldValue {
+        guard let kind = entity.queryKinds[item.name] else {
+            content.texts.insert(item.name)
+            return .string(item.value)
+        }
+        if kind == .text { return .string(item.value) }
+        if item.value.isEmpty || item.value == "null" { return .null }
+        if let value = Self.value(of: item.value, as: kind) { return value }
+        throw Problem(status: 422, code: "invalid", detail: "\(item.name): \(item.value) is no \(kind.rawValue)")
+    }
+
+    /// A query's text as the kind that is wanted; `nil` if it is none.
+    static func value(of text: String, as kind: ServerEntity.QueryKind) -> FieldValue? {
+        if kind == .text { return .string(text) }
+        do {
+            let value = try FieldValue(json: text)
+            switch (kind, value) {
+            case (.json, _), (.boolean, .bool), (.number, .int), (.number, .double): return value
+            default: return nil
+            }
+        } catch {
+            return nil
+        }
+    }
+
+    private func check(_ name: String, _ value: FieldValue) throws(Problem) {
+        if protectedFields.contains(name) {
+            throw Problem(status: 422, code: "invalid", detail: "\(name) is the server's own")
+        }
+        var writer = JSONWriter()
+        do {
+            try writer.value(value)
+        } catch {
+            throw Problem(status: 422, code: "invalid", detail: "\(name) holds no number")
+        }
+        if writer.bytes.count > limits.fieldBytes {
+            throw .tooLarge("\(name) has more than \(limits.fieldBytes) bytes")
+        }
+    }
+}

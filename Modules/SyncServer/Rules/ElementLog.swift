@@ -1,0 +1,142 @@
+internal import SyncCore
+
+/// What was put into and taken out of a set since the field's last plain write: for each element its last writer.
+struct ElementLog: Sendable, Hashable {
+    /// One element's story.
+    struct Entry: Sendable, Hashable {
+        var element: FieldValue
+        var isPresent: Bool
+        /// The place of the last putting in or taking out.
+        var tag: WriteTag
+        /// Every putting in, in order: the first gives the element its place in the array.
+        var puts: [Put]
+    }
+
+    /// One putting in, and which of those put in by the same write it was.
+    struct Put: Sendable, Hashable, Comparable {
+        var tag: WriteTag
+        var index: Int
+
+        static func < (a: Put, b: Put) -> Bool { a.tag == b.tag ? a.index < b.index : a.tag < b.tag }
+    }
+
+    /// How many puttings in of one element stand one by one; of more, the newest are forgotten (they give no place).
+    static let keptPuts = 64
+
+    /// How many elements stand in the log before those taken out longest ago are forgotten.
+    static let kept = 4_096
+
+    private(set) var entries: [Entry] = []
+    /// Where each element stands in `entries`.
+    private var places: [SetElement: Int] = [:]
+
+    init(entries: [Entry] = []) {
+        self.entries = entries
+        for (index, entry) in entries.enumerated() { places[SetElement(entry.element)] = index }
+    }
+
+    var greatest: WriteTag? { entries.lazy.map(\.tag).max() }
+
+    /// Takes note of one putting in or taking out; `false` if a later one of the same element stands.
+    mutating func note(_ element: FieldValue, isPresent: Bool, at tag: WriteTag, index: Int) -> Bool {
+        guard let place = places[SetElement(element)] else {
+            places[SetElement(element)] = entries.count
+            let puts = isPresent ? [Put(tag: tag, index: index)] : []
+            entries.append(Entry(element: element, isPresent: isPresent, tag: tag, puts: puts))
+            if entries.count > Self.kept { forgetOldest() }
+            return true
+        }
+        if isPresent { entries[place].remember(Put(tag: tag, index: index)) }
+        guard entries[place].tag < tag else { return false }
+        entries[place].tag = tag
+        entries[place].isPresent = isPresent
+        return true
+    }
+
+    private mutating func forgetOldest() {
+        let absent = entries.filter { !$0.isPresent }.map(\.tag).sorted()
+        guard absent.count >= Self.kept / 2 else { return }
+        let limit = absent[absent.count / 2]
+        self = ElementLog(entries: entries.filter { $0.isPresent || $0.tag > limit })
+    }
+
+    /// What comes after a plain write; `nil` if nothing does.
+    func dropping(upTo tag: WriteTag) -> ElementLog? {
+        let rest = entries.filter { $0.tag > tag }.map { entry in
+            var entry = entry
+            entry.puts.removeAll { $0.tag <= tag }
+            return entry
+        }
+        return rest.isEmpty ? nil : ElementLog(entries: rest)
+    }
+
+    /// The array: what the plain write holds, then what was put in since, in order of first putting in.
+    func applied(to plain: FieldValue) -> FieldValue {
+        var array: [FieldValue] = []
+        var seen: Set<SetElement> = []
+        if case .array(let elements) = plain {
+            for element in elements where seen.insert(SetElement(element)).inserted {
+                if let place = places[SetElement(element)], !entries[place].isPresent { continue }
+                array.append(element)
+            }
+        }
+        let added = entries.filter { $0.isPresent && !seen.contains(SetElement($0.element)) }
+        array += added.sorted { $0.first < $1.first }.map(\.element)
+        return .array(array)
+    }
+}
+
+extension ElementLog.Entry {
+    /// Where it was first put in.
+    var first: ElementLog.Put { puts.first ?? ElementLog.Put(tag: tag, index: 0) }
+
+    mutating func remember(_ put: ElementLog.Put) {
+        let place = puts.firstIndex { put < $0 } ?? puts.count
+        puts.insert(put, at: place)
+        if puts.count > ElementLog.keptPuts { puts.removeLast() }
+    }
+}
+
+/// An element of a set, equal as JSON: `1` and `1.0` are one.
+struct SetElement: Hashable {
+    private let value: FieldValue
+
+    init(_ value: FieldValue) {
+        if case .double(let number) = value, let exact = Int64(exactly: number) {
+            self.value = .int(exact)
+        } else {
+            self.value = value
+        }
+    }
+}
+
+/// The difference of two sets, as a `union` field tells it.
+struct SetDifference {
+    var added: [FieldValue]
+    var removed: [FieldValue]
+
+    /// `nil` if one is not an array of distinct scalars; null and absent count as the empty one.
+    init?(old: FieldValue?, new: FieldValue) {
+        guard let before = Self.elements(of: old ?? .null), let after = Self.elements(of: new) else { return nil }
+        let beforeSet = Set(before.map(SetElement.init))
+        let afterSet = Set(after.map(SetElement.init))
+        guard beforeSet.count == before.count, afterSet.count == after.count else { return nil }
+        added = after.filter { !beforeSet.contains(SetElement($0)) }
+        removed = before.filter { !afterSet.contains(SetElement($0)) }
+    }
+
+    private static func elements(of value: FieldValue) -> [FieldValue]? {
+        switch value {
+        case .null: return []
+        case .array(let elements):
+            let isScalar = elements.allSatisfy { element in
+                switch element {
+                case .array, .object: false
+                default: true
+                }
+            }
+            return isScalar ? elements : nil
+        default: return nil
+        }
+    }
+}

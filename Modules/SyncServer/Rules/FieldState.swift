@@ -1,0 +1,108 @@
+internal import SyncCore
+
+/// All that is known of one field: the last plain write, and what came after it by rule.
+///
+/// What is kept does not depend on the order of arrival: a plain write drops the sums and the elements before it, and
+/// they are not taken up when they come later.
+struct FieldState: Sendable, Hashable {
+    let name: String
+    /// The value of the last plain write; null where there was none.
+    private(set) var plain: FieldValue
+    /// Its place; `nil` where there was none.
+    private(set) var plainTag: WriteTag?
+    /// What was added since.
+    private(set) var sums: SumLog?
+    /// What was put in and taken out since.
+    private(set) var elements: ElementLog?
+    /// What readers see.
+    private(set) var value: FieldValue
+
+    /// A field that was never written.
+    init(name: String) {
+        self.init(name: name, plain: .null, plainTag: nil, sums: nil, elements: nil)
+    }
+
+    /// A field as it was kept.
+    init(name: String, plain: FieldValue, plainTag: WriteTag?, sums: SumLog?, elements: ElementLog?) {
+        self.name = name
+        self.plain = plain
+        self.plainTag = plainTag
+        self.sums = sums
+        self.elements = elements
+        value = plain
+        if sums != nil || elements != nil { value = evaluated() }
+    }
+
+    /// The place of the last write of any kind that counts.
+    var greatest: WriteTag? {
+        guard sums != nil || elements != nil else { return plainTag }
+        return plainTag.latest(sums?.greatest).latest(elements?.greatest)
+    }
+
+    /// A plain write. `false` if a later one stands, or sums and elements after it make another value of it.
+    mutating func write(_ new: FieldValue, at tag: WriteTag) -> Bool {
+        guard plainTag.isBefore(tag) else { return false }
+        plain = new
+        plainTag = tag
+        sums = sums?.dropping(upTo: tag)
+        elements = elements?.dropping(upTo: tag)
+        value = evaluated()
+        return value.isSame(as: new)
+    }
+
+    /// A write over whatever stands (`check`): it takes the last place, whatever its own.
+    mutating func overwrite(_ new: FieldValue, at tag: WriteTag) {
+        plainTag = tag.later(than: greatest)
+        plain = new
+        sums = nil
+        elements = nil
+        value = new
+    }
+
+    /// Adds a difference. `false` if a plain write after it stands.
+    mutating func add(_ difference: Number, at tag: WriteTag) -> Bool {
+        guard plainTag.isBefore(tag) else { return false }
+        var log = sums ?? SumLog()
+        log.insert(difference, at: tag)
+        sums = log
+        value = evaluated()
+        return true
+    }
+
+    /// Puts elements in and takes others out. `false` if for one of them a later write stands.
+    mutating func put(in added: [FieldValue], out removed: [FieldValue], at tag: WriteTag) -> Bool {
+        guard !added.isEmpty || !removed.isEmpty else { return true }
+        guard plainTag.isBefore(tag) else { return false }
+        var log = elements ?? ElementLog()
+        var isDone = true
+        for (index, element) in added.enumerated() {
+            if !log.note(element, isPresent: true, at: tag, index: index) { isDone = false }
+        }
+        for element in removed {
+            if !log.note(element, isPresent: false, at: tag, index: 0) { isDone = false }
+        }
+        elements = log
+        value = evaluated()
+        return isDone
+    }
+
+    /// Whether a sum can be added to what stands: nothing, null or a number.
+    var takesSums: Bool { value.isNull || Number(value) != nil }
+
+    /// What the value would be with one more sum, to refuse what 64 bits cannot hold.
+    func exceedsRange(adding difference: Number) -> Bool {
+        guard case .int(let now) = value, case .int(let more) = difference else { return false }
+        return now.addingReportingOverflow(more).overflow
+    }
+
+    private func evaluated() -> FieldValue {
+        if let sums { return sums.applied(to: plain) }
+        if let elements { return elements.applied(to: plain) }
+        return plain
+    }
+}
+
+extension WriteTag {
+    /// This place, or the other if that is later.
+    func later(than other: WriteTag?) -> WriteTag { other.map { Swift.max(self, $0) } ?? self }
+}

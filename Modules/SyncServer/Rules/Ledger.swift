@@ -1,0 +1,298 @@
+internal import SyncCore
+
+/// The records that a request touches, and what it makes of them: parents, roots, versions.
+///
+/// A value: a unit keeps a copy, and takes it back if one of its changes is not done. It hands out versions in the
+/// order in which records change, a parent before what is under it.
+struct Ledger: Sendable {
+    /// One record of the request.
+    struct Entry: Sendable {
+        let key: RecordKey
+        let row: Int64
+        let entity: EntityRules
+        var state: RecordState
+        var version: Int64
+        let versionBefore: Int64
+        /// As readers see it.
+        var isDead: Bool
+        /// Places in the ledger.
+        var parents: [Int] = []
+        /// The root's row.
+        var root: Int64
+        /// The root's and the parents' rows as they are kept.
+        var keptRoot: Int64?
+        var keptParents: [Int64] = []
+        var isKept: Bool
+        var isTouched = false
+        var hasActivity = false
+        /// Whether the device knows the result already, so that the page may leave it out.
+        var isEcho = true
+        /// The first version of the unit that gave it its version; 0 outside of units.
+        var unit: Int64 = 0
+        /// At least as many bytes as it takes in the store.
+        var size = 0
+    }
+
+    /// That a record left a root's scope.
+    struct Leaving: Sendable, Hashable {
+        var root: Int64
+        var row: Int64
+        var version: Int64
+    }
+
+    let rules: [String: EntityRules]
+    let protectedFields: Set<String>
+    private(set) var entries: [Entry] = []
+    private var places: [RecordKey: Int] = [:]
+    private var childrenAdded: [Int: Set<Int>] = [:]
+    /// The highest version handed out.
+    private(set) var head: Int64
+    private(set) var leavings: [Leaving] = []
+    /// Rows of roots with a record of a new version, or one that left.
+    private(set) var touchedRoots: Set<Int64> = []
+
+    /// The first version that the unit in progress will give.
+    var unit: Int64 = 0
+    private let limits: RecordLimits
+
+    init(
+        rules: [String: EntityRules], protectedFields: Set<String>, head: Int64, limits: RecordLimits = RecordLimits()
+    ) {
+        self.rules = rules
+        self.limits = limits
+        self.protectedFields = protectedFields
+        self.head = head
+    }
+
+    // MARK: - Records
+
+    /// The place of a record, read if need be; `nil` if nothing is known of it.
+    mutating func find(_ key: RecordKey, in source: some RecordSource) throws -> Int? {
+        if let place = places[key] { return place }
+        guard let entity = rules[key.entity], let stored = try source.record(key) else { return nil }
+        let place = entries.count
+        entries.append(
+            Entry(
+                key: key, row: stored.row, entity: entity, state: stored.state, version: stored.version,
+                versionBefore: stored.version, isDead: stored.isDead, root: stored.root, keptRoot: stored.root,
+                isKept: true, size: stored.size))
+        places[key] = place
+        entries[place].parents = try parents(of: place, in: source)
+        entries[place].keptParents = entries[place].parents.map { entries[$0].row }
+        return place
+    }
+
+    private mutating func add(_ key: RecordKey, _ entity: EntityRules, row: Int64) -> Int {
+        let place = entries.count
+        entries.append(
+            Entry(
+                key: key, row: row, entity: entity, state: RecordState(), version: 0, versionBefore: 0,
+                isDead: false, root: row, isKept: false))
+        places[key] = place
+        return place
+    }
+
+    /// What readers are told of the record at a place.
+    func view(_ place: Int) -> RecordView {
+        let entry = entries[place]
+        return RecordView(
+            key: entry.key, version: entry.version, isDead: entry.isDead,
+            fields: entry.isDead ? [] : entry.state.fields.map { ($0.name, $0.value) },
+            highestStamp: entry.state.highestStamp)
+    }
+
+    // MARK: - Deciding
+
+    /// Decides one change that nothing blocks, and does it.
+    mutating func decide(_ change: IncomingChange, in source: some RecordSource) throws -> Decision {
+        guard let entity = rules[change.record.entity] else {
+            return .rejected(Rejection(code: .unknownEntity, message: "there is no entity of that name"))
+        }
+        if let refusal = try refusal(of: change, entity, in: source) { return .rejected(refusal) }
+        let known = try find(change.record, in: source)
+        if known == nil, change.operation == .update {
+            return .rejected(Rejection(code: .notFound, message: "there is no such record"))
+        }
+        let place = known ?? add(change.record, entity, row: source.nextRow())
+        let before = entries[place]
+        if let refusal = try limits.refusal(of: change, to: &entries[place]) { return .rejected(refusal) }
+        let wasDeadItself = before.state.isDead
+        let ruling = entries[place].state.apply(change)
+        switch ruling.kind {
+        case .rejected(let rejection): return .rejected(rejection)
+        case .conflict: return .conflict(view(place))
+        case .applied, .merged: break
+        }
+        entries[place].isTouched = true
+        if ruling.isNothing { return .applied(version: nil, overwrote: [], serverID: nil) }
+        try follow(place, ruling, in: source)
+        noteEcho(place, change, ruling, before: before, revived: wasDeadItself)
+        if change.operation == .delete, before.isDead { return .applied(version: nil, overwrote: [], serverID: nil) }
+        let isKeptDead = entries[place].isDead && change.operation != .delete
+        if ruling.kind == .merged || isKeptDead { return .merged(view(place)) }
+        return .applied(version: entries[place].version, overwrote: ruling.overwrote, serverID: nil)
+    }
+
+    /// What makes a change impossible whatever the record holds.
+    private mutating func refusal(
+        of change: IncomingChange, _ entity: EntityRules, in source: some RecordSource
+    ) throws -> Rejection? {
+        for field in change.fields {
+            if protectedFields.contains(field.name) {
+                return Rejection(code: .invalid, message: "the field is the server's own", field: field.name)
+            }
+            guard let parent = entity.parents.first(where: { $0.field == field.name }), !field.new.isNull else {
+                continue
+            }
+            guard case .string(let id) = field.new else {
+                return Rejection(code: .invalid, message: "the field holds an id, or null", field: field.name)
+            }
+            let place = try find(RecordKey(parent.entity, id), in: source)
+            let wasCreated = place.map { entries[$0].state.exists } ?? false
+            if !wasCreated {
+                return Rejection(
+                    code: .missingReference, message: "there is no \(parent.entity) of that id", field: field.name,
+                    reference: id)
+            }
+        }
+        return nil
+    }
+
+    private mutating func noteEcho(
+        _ place: Int, _ change: IncomingChange, _ ruling: RecordRuling, before: Entry, revived: Bool
+    ) {
+        let isKnown: Bool
+        if before.isTouched {
+            isKnown = before.isEcho
+        } else {
+            isKnown = before.version == (change.baseVersion ?? 0)
+        }
+        let entry = entries[place]
+        entries[place].isEcho =
+            isKnown && ruling.isAsSent && ruling.kind == .applied && ruling.overwrote.isEmpty && !revived
+            && !before.isDead && entry.isDead == (change.operation == .delete)
+            && (before.root == entry.root || before.version == 0)
+    }
+
+    // MARK: - Consequences
+
+    /// Brings parents, root and death of a changed record up to date, gives versions to it and to what goes with it.
+    private mutating func follow(_ place: Int, _ ruling: RecordRuling, in source: some RecordSource) throws {
+        let oldParents = entries[place].parents
+        let oldRoot = entries[place].root
+        let wasDead = entries[place].isDead
+        let newParents = try parents(of: place, in: source)
+        entries[place].parents = newParents
+        for parent in newParents where !oldParents.contains(parent) { childrenAdded[parent, default: []].insert(place) }
+        let root = entries[root(of: place)].row
+        let isDead = isDead(place)
+        let isNew = entries[place].version == 0
+        let isMoved = root != oldRoot && !isNew
+        // A change that readers cannot see (an edit of a dead record) is kept without a version.
+        let isSeen = isNew || isMoved || isDead != wasDead || (ruling.hasEffect && !isDead)
+        guard isSeen || ruling.hasEffect else { return }
+        entries[place].root = root
+        entries[place].isDead = isDead
+        noteActivity(place, and: oldParents)
+        guard isSeen else { return }
+        giveVersion(place, leaving: isMoved ? oldRoot : nil)
+        if isMoved || isDead != wasDead { try cascade(from: place, in: source) }
+    }
+
+    /// Everything under a record that died, lives again or moved: what that makes another gets a new version.
+    private mutating func cascade(from place: Int, in source: some RecordSource) throws {
+        var queue = [place]
+        var next = 0
+        var seen: Set<Int> = [place]
+        while next < queue.count {
+            for child in try children(of: queue[next], in: source) where seen.insert(child).inserted {
+                let oldRoot = entries[child].root
+                let root = entries[root(of: child)].row
+                let isDead = isDead(child)
+                guard root != oldRoot || isDead != entries[child].isDead else { continue }
+                entries[child].root = root
+                entries[child].isDead = isDead
+                entries[child].isTouched = true
+                entries[child].isEcho = false
+                if entries[child].version > 0 { giveVersion(child, leaving: root != oldRoot ? oldRoot : nil) }
+                queue.append(child)
+            }
+            next += 1
+        }
+    }
+
+    private mutating func children(of place: Int, in source: some RecordSource) throws -> [Int] {
+        var found = childrenAdded[place] ?? []
+        if entries[place].isKept {
+            for key in try source.children(of: entries[place].row) {
+                if let child = try find(key, in: source) { found.insert(child) }
+            }
+        }
+        return found.filter { entries[$0].parents.contains(place) }.sorted { entries[$0].row < entries[$1].row }
+    }
+
+    private mutating func giveVersion(_ place: Int, leaving oldRoot: Int64?) {
+        head += 1
+        entries[place].version = head
+        entries[place].unit = unit
+        touchedRoots.insert(entries[place].root)
+        if let oldRoot {
+            touchedRoots.insert(oldRoot)
+            leavings.append(Leaving(root: oldRoot, row: entries[place].row, version: head))
+        }
+    }
+
+    /// The newest commit of a record is the newest of everything above it; a move touches both parents.
+    private mutating func noteActivity(_ place: Int, and oldParents: [Int]) {
+        var queue = [place] + oldParents
+        var next = 0
+        var seen = Set(queue)
+        while next < queue.count {
+            entries[queue[next]].hasActivity = true
+            for parent in entries[queue[next]].parents where seen.insert(parent).inserted { queue.append(parent) }
+            next += 1
+        }
+    }
+
+    // MARK: - The tree
+
+    /// The places of the records that the declared references name.
+    private mutating func parents(of place: Int, in source: some RecordSource) throws -> [Int] {
+        var found: [Int] = []
+        for parent in entries[place].entity.parents {
+            guard case .string(let id) = entries[place].state.value(of: parent.field) else { continue }
+            if let above = try find(RecordKey(parent.entity, id), in: source), !found.contains(above) {
+                found.append(above)
+            }
+        }
+        return found
+    }
+
+    /// The record above all others, by the first reference of each; in a circle the first by name.
+    private func root(of place: Int) -> Int {
+        guard var above = entries[place].parents.first else { return place }
+        var path = [place]
+        while let next = entries[above].parents.first {
+            if let start = path.firstIndex(of: above) {
+                return path[start...].min { entries[$0].key < entries[$1].key } ?? place
+            }
+            path.append(above)
+            above = next
+        }
+        return above
+    }
+
+    /// Whether a record, or one above it, is dead by its own writes.
+    private func isDead(_ place: Int) -> Bool {
+        if entries[place].state.isDead { return true }
+        var queue = entries[place].parents
+        var next = 0
+        while next < queue.count {
+            let above = queue[next]
+            if entries[above].state.isDead { return true }
+            for parent in entries[above].parents where !queue.contains(parent) { queue.append(parent) }
+            next += 1
+        }
+        return false
+    }
+}

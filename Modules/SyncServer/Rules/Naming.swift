@@ -1,0 +1,53 @@
+internal import SyncCore
+
+/// A server that makes its own ids: what a device calls a record, and what it is called here.
+///
+/// Confined to one request under the service's lock; the aliases made are stored with the request's effects.
+final class Naming {
+    /// A device's name of a record, and the server's id.
+    struct Alias: Sendable, Hashable {
+        var key: RecordKey
+        var id: String
+    }
+
+    private(set) var made: [Alias] = []
+    private let makeID: () -> String
+
+    init(makeID: @escaping () -> String) {
+        self.makeID = makeID
+    }
+
+    /// The change with the server's ids in place of those that it gave others for.
+    func rename(_ change: IncomingChange, rules: [String: EntityRules], in source: some RecordSource) throws
+        -> IncomingChange
+    {
+        var change = change
+        for parent in rules[change.record.entity]?.parents ?? [] {
+            guard let index = change.fields.firstIndex(where: { $0.name == parent.field }) else { continue }
+            guard case .string(let id) = change.fields[index].new else { continue }
+            if let known = try find(RecordKey(parent.entity, id), in: source) {
+                change.fields[index].new = .string(known)
+            }
+        }
+        if let known = try find(change.record, in: source) {
+            change.record = RecordKey(change.record.entity, known)
+        } else if change.operation == .create, try source.record(change.record) == nil {
+            change.record = RecordKey(change.record.entity, makeID())
+        }
+        return change
+    }
+
+    private func find(_ key: RecordKey, in source: some RecordSource) throws -> String? {
+        try made.last { $0.key == key }?.id ?? source.alias(of: key)
+    }
+
+    /// The create was done: the device's name stands for the server's id from now on.
+    func settle(_ key: RecordKey, _ id: String) {
+        made.append(Alias(key: key, id: id))
+    }
+
+    /// Forgets what a unit made that was not done.
+    func takeBack(to count: Int) {
+        made.removeLast(made.count - count)
+    }
+}

@@ -1,0 +1,219 @@
+internal import SyncCore
+
+/// One request's changes, decided one after another: keys, blocking, units; the ledger does the rest.
+///
+/// A value over a source: nothing is written. What is to be stored stands in the outcomes and the ledger afterwards.
+/// Source of the rules: PROTOCOL.md, *Results*.
+struct Proceedings {
+    /// What the app says before a change is decided.
+    typealias Policy = (IncomingChange) -> PolicyAnswer
+
+    private(set) var ledger: Ledger
+    private(set) var outcomes: [ChangeOutcome] = []
+    private let isStrict: Bool
+    private let policy: Policy?
+    private let naming: Naming?
+
+    /// The change that was not done, by the record that it would have changed.
+    private var notDone: [RecordKey: String] = [:]
+    private var createsNotDone: [RecordKey: String] = [:]
+    /// Under strict order, the change that waits.
+    private var barrier: String?
+    private var sequences: [String: Set<Int64>] = [:]
+
+    init(ledger: Ledger, isStrict: Bool = false, naming: Naming? = nil, policy: Policy? = nil) {
+        self.ledger = ledger
+        self.isStrict = isStrict
+        self.naming = naming
+        self.policy = policy
+    }
+
+    /// The ids that the server gave in this request.
+    var aliases: [Naming.Alias] { naming?.made ?? [] }
+
+    /// Decides a change that came by itself, with a key that was looked at already.
+    mutating func decideAlone(_ change: IncomingChange, in source: some RecordSource) throws -> Decision {
+        switch policy?(change) ?? .allow {
+        case .allow: break
+        case .forbid(let message): return .rejected(Rejection(code: .forbidden, message: message))
+        case .later(let seconds): return .retry(after: seconds)
+        }
+        return try decide(change, in: source)
+    }
+
+    /// Decides all, in order; neighbours of one unit together.
+    mutating func decide(_ dirty: [DirtyRecord], in source: some RecordSource) throws {
+        outcomes.reserveCapacity(dirty.count)
+        var seenUnits: [String: Int] = [:]
+        for record in dirty { if let unit = record.unit { seenUnits[unit, default: 0] += 1 } }
+        var index = 0
+        while index < dirty.count {
+            guard let unit = dirty[index].unit else {
+                try decideOne(dirty[index], in: source)
+                index += 1
+                continue
+            }
+            var end = index + 1
+            while end < dirty.count, dirty[end].unit == unit { end += 1 }
+            let isWhole = seenUnits[unit] == end - index
+            try decideUnit(dirty[index..<end], isWhole: isWhole, in: source)
+            index = end
+        }
+    }
+
+    // MARK: - One change
+
+    private mutating func decideOne(_ dirty: DirtyRecord, in source: some RecordSource) throws {
+        note(try outcome(of: dirty, in: source), of: dirty)
+    }
+
+    private func outcome(_ dirty: DirtyRecord, _ decision: Decision, isStored: Bool = false) -> ChangeOutcome {
+        ChangeOutcome(
+            changeID: dirty.changeID, device: dirty.device, sequence: dirty.sequence, decision: decision,
+            digest: isStored && dirty.sequence != nil ? dirty.digest : nil, intent: dirty.intent)
+    }
+
+    private mutating func outcome(of dirty: DirtyRecord, in source: some RecordSource) throws -> ChangeOutcome {
+        if let refusal = try answerFromKeys(dirty, in: source) { return refusal }
+        if let sequence = dirty.sequence { sequences[dirty.device, default: []].insert(sequence) }
+        if let cause = blocker(of: dirty) { return outcome(dirty, .blocked(by: cause)) }
+        switch dirty.content {
+        case .malformed(let rejection):
+            return outcome(dirty, .rejected(rejection), isStored: true)
+        case .change(let change):
+            switch policy?(change) ?? .allow {
+            case .allow: break
+            case .forbid(let message):
+                return outcome(dirty, .rejected(Rejection(code: .forbidden, message: message)), isStored: true)
+            case .later(let seconds): return outcome(dirty, .retry(after: seconds))
+            }
+            let decision = try decide(change, in: source)
+            var result = outcome(dirty, decision, isStored: decision.isDone || decision.isRejection)
+            result.isClamped = change.isClamped && decision.isDone
+            result.stamp = stamp(of: decision, change)
+            return result
+        }
+    }
+
+    private mutating func decide(_ change: IncomingChange, in source: some RecordSource) throws -> Decision {
+        guard let naming else { return try ledger.decide(change, in: source) }
+        let renamed = try naming.rename(change, rules: ledger.rules, in: source)
+        let decision = try ledger.decide(renamed, in: source)
+        guard change.operation == .create, renamed.record != change.record, decision.isDone else { return decision }
+        naming.settle(change.record, renamed.record.id)
+        if case .applied(let version, let overwrote, _) = decision {
+            return .applied(version: version, overwrote: overwrote, serverID: renamed.record.id)
+        }
+        return decision
+    }
+
+    private func stamp(of decision: Decision, _ change: IncomingChange) -> Stamp? {
+        switch decision {
+        case .applied: change.highestStamp
+        case .merged(let record), .conflict(let record): max(record.highestStamp, change.highestStamp)
+        case .rejected, .blocked, .retry, .duplicate: nil
+        }
+    }
+
+    /// What the key and the sequence say before the change itself is looked at.
+    private func answerFromKeys(_ dirty: DirtyRecord, in source: some RecordSource) throws -> ChangeOutcome? {
+        if let known = try source.outcome(device: dirty.device, key: dirty.changeID) {
+            guard known.digest == dirty.digest else {
+                let rejection = Rejection(code: .keyReused, message: "the key was used with other content")
+                return outcome(dirty, .rejected(rejection))
+            }
+            return outcome(dirty, .duplicate(known))
+        }
+        guard let sequence = dirty.sequence else { return nil }
+        if sequence <= (try source.settled(device: dirty.device)) {
+            let rejection = Rejection(code: .expired, message: "it was decided once, and the outcome is forgotten")
+            return outcome(dirty, .rejected(rejection))
+        }
+        let isUsedHere = sequences[dirty.device]?.contains(sequence) ?? false
+        if try isUsedHere || source.isTaken(sequence: sequence, device: dirty.device, byOtherThan: dirty.changeID) {
+            let rejection = Rejection(code: .invalid, message: "the sequence was used under another key")
+            return outcome(dirty, .rejected(rejection))
+        }
+        return nil
+    }
+
+    /// The change of this request that was not done and that this one must follow, or needs.
+    private func blocker(of dirty: DirtyRecord) -> String? {
+        if let barrier { return barrier }
+        if let record = dirty.record, let cause = notDone[record] { return cause }
+        guard !createsNotDone.isEmpty, case .change(let change) = dirty.content,
+            let entity = ledger.rules[change.record.entity]
+        else { return nil }
+        for field in change.fields {
+            guard case .string(let id) = field.new else { continue }
+            for parent in entity.parents where parent.field == field.name {
+                if let cause = createsNotDone[RecordKey(parent.entity, id)] { return cause }
+            }
+        }
+        return nil
+    }
+
+    /// Remembers what a decision means for those that follow.
+    private mutating func note(_ outcome: ChangeOutcome, of dirty: DirtyRecord) {
+        outcomes.append(outcome)
+        guard !outcome.decision.isDone else { return }
+        let cause = if case .blocked(let by) = outcome.decision { by } else { dirty.changeID }
+        if let record = dirty.record {
+            if notDone[record] == nil { notDone[record] = cause }
+            if dirty.isCreate, createsNotDone[record] == nil { createsNotDone[record] = cause }
+        }
+        if isStrict, barrier == nil, case .retry = outcome.decision { barrier = dirty.changeID }
+    }
+
+    // MARK: - Units
+
+    /// All or none. A unit that does not stand together can never be done.
+    private mutating func decideUnit(_ unit: ArraySlice<DirtyRecord>, isWhole: Bool, in source: some RecordSource)
+        throws
+    {
+        let before = self
+        let namesBefore = aliases.count
+        ledger.unit = ledger.head + 1
+        for dirty in unit { try decideOne(dirty, in: source) }
+        ledger.unit = 0
+        let members = Array(outcomes[before.outcomes.count...])
+        let isDone = members.allSatisfy { $0.decision.isDone }
+        guard !isDone || !isWhole else { return }
+        self = before
+        naming?.takeBack(to: namesBefore)
+        let hasRejection = !isWhole || members.contains { $0.decision.isRejection }
+        let cause = members.first { !$0.decision.isDone && !$0.decision.isBlocked }?.changeID
+        for (dirty, member) in zip(unit, members) {
+            if let sequence = dirty.sequence { sequences[dirty.device, default: []].insert(sequence) }
+            note(
+                hasRejection
+                    ? refused(dirty, member, isWhole: isWhole) : held(dirty, member, by: cause ?? blocker(in: members)),
+                of: dirty)
+        }
+    }
+
+    private func blocker(in members: [ChangeOutcome]) -> String {
+        for member in members { if case .blocked(let by) = member.decision { return by } }
+        return members[0].changeID
+    }
+
+    /// A member of a unit of which another was refused, or which is not whole.
+    private func refused(_ dirty: DirtyRecord, _ member: ChangeOutcome, isWhole: Bool) -> ChangeOutcome {
+        if case .duplicate = member.decision { return member }
+        if member.decision.isRejection { return member }
+        let message = isWhole ? "another change of the unit was refused" : "the unit does not stand together"
+        return outcome(dirty, .rejected(Rejection(code: .transaction, message: message)), isStored: true)
+    }
+
+    /// A member of a unit of which another waits.
+    private func held(_ dirty: DirtyRecord, _ member: ChangeOutcome, by cause: String) -> ChangeOutcome {
+        switch member.decision {
+        case .conflict, .retry, .blocked, .duplicate: member
+        case .applied, .merged, .rejected: outcome(dirty, .blocked(by: cause))
+        }
+    }
+}
+
+extension Decision {
+    var isBlocked: Bool { if case .blocked = self { true } else { false } }
+}

@@ -1,0 +1,55 @@
+internal import SyncCore
+
+/// Where the rules read records and outcomes from: the store over SQLite, or a dictionary in a test.
+///
+/// What it gives is the state before the request; the ledger holds what the request made of it.
+protocol RecordSource {
+    /// The record of that name; `nil` if nothing, not even a delete, is known of it.
+    func record(_ key: RecordKey) throws -> StoredRecord?
+    /// The records that stood directly under that one, in the order of their rows.
+    func children(of row: Int64) throws -> [RecordKey]
+    /// The number for a record that is kept for the first time; grows, and is never given twice.
+    func nextRow() -> Int64
+    /// What was decided about a key of a device; `nil` if it is not known (any more).
+    func outcome(device: String, key: String) throws -> StoredOutcome?
+    /// Whether a sequence of a device is taken by another key than this.
+    func isTaken(sequence: Int64, device: String, byOtherThan key: String) throws -> Bool
+    /// Up to where a device has settled.
+    func settled(device: String) throws -> Int64
+    /// The id that the server gave to a record that came under another.
+    func alias(of key: RecordKey) throws -> String?
+}
+
+/// A record as it is kept.
+struct StoredRecord: Sendable {
+    var row: Int64
+    /// The row of the record above all others; its own where there is none.
+    var root: Int64
+    /// 0 for one that readers never saw.
+    var version: Int64
+    /// Whether readers see it as dead, through itself or a parent.
+    var isDead: Bool
+    var state: RecordState
+    /// How many bytes it takes.
+    var size = 0
+}
+
+/// A decision as it is kept.
+struct StoredOutcome: Sendable, Hashable {
+    /// The first verdict (`applied`).
+    var verdict: String
+    /// What else stood in the first result, as the inside of a JSON object.
+    var members: String
+    /// Tells whether the same key came with other content.
+    var digest: ContentDigest
+}
+
+/// What readers are told of a record.
+struct RecordView: Sendable {
+    var key: RecordKey
+    var version: Int64
+    var isDead: Bool
+    /// Empty for a dead one.
+    var fields: [(name: String, value: FieldValue)]
+    var highestStamp: Stamp
+}

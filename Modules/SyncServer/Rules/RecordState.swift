@@ -1,0 +1,212 @@
+internal import SyncCore
+
+/// All that is known of one record: for each field its greatest write, and the greatest delete.
+///
+/// The record is dead while the delete is above all its other writes. What is kept follows from the set of accepted
+/// changes, whatever the order in which they came. That it may be dead through its parent is not seen here.
+/// Source of the rules: PROTOCOL.md, *Last writer wins, per field*.
+struct RecordState: Sendable, Hashable {
+    /// The latest create; `nil` if only a delete ever came.
+    private(set) var created: WriteTag?
+    /// The latest delete.
+    private(set) var deleted: WriteTag?
+    /// The latest create that revived the record: with it, every field that it did not name was written null.
+    private(set) var reset: WriteTag?
+    /// In the order of their names.
+    private(set) var fields: [FieldState]
+
+    /// A record of which nothing is known.
+    init() { self.init(created: nil, deleted: nil, reset: nil, fields: []) }
+
+    /// A record as it was kept.
+    init(created: WriteTag?, deleted: WriteTag?, reset: WriteTag?, fields: [FieldState]) {
+        self.created = created
+        self.deleted = deleted
+        self.reset = reset
+        self.fields = fields
+    }
+
+    /// Whether a create of it was ever accepted.
+    var exists: Bool { created != nil }
+
+    /// Whether a delete stands above every other write.
+    var isDead: Bool {
+        guard let deleted else { return false }
+        return greatestWrite.isBefore(deleted)
+    }
+
+    /// The place of the last write that is no delete.
+    var greatestWrite: WriteTag? {
+        fields.reduce(created) { $0.latest($1.greatest) }
+    }
+
+    /// The highest stamp in it.
+    var highestStamp: Stamp {
+        Swift.max(greatestWrite?.stamp ?? .zero, deleted?.stamp ?? .zero)
+    }
+
+    /// The value of a field; null if it was never written.
+    func value(of name: String) -> FieldValue {
+        place(of: name).isFound ? fields[place(of: name).index].value : .null
+    }
+
+    /// Does what a change says, or nothing, and tells which.
+    mutating func apply(_ change: IncomingChange) -> RecordRuling {
+        switch change.operation {
+        case .create: create(change)
+        case .update: update(change)
+        case .delete: delete(change)
+        }
+    }
+
+    // MARK: - Create
+
+    private mutating func create(_ change: IncomingChange) -> RecordRuling {
+        guard exists else { return createFirst(change) }
+        if isDead { return createAgain(change) }
+        let isSame = holdsExactly(change.fields)
+        return isSame
+            ? RecordRuling(.applied, hasEffect: false) : .refused(.idTaken, "the id belongs to another record")
+    }
+
+    private mutating func createFirst(_ change: IncomingChange) -> RecordRuling {
+        created = change.tag
+        fields = change.fields.map { field in
+            var state = FieldState(name: field.name)
+            _ = state.write(field.new, at: change.tag(of: field))
+            return state
+        }
+        return RecordRuling(isDead ? .merged : .applied, hasEffect: true, isAsSent: true)
+    }
+
+    private mutating func createAgain(_ change: IncomingChange) -> RecordRuling {
+        let revives = deleted.isBefore(change.tag)
+        created = created.latest(change.tag)
+        var isDone = true
+        for field in change.fields {
+            let index = slot(for: field.name)
+            if !fields[index].write(field.new, at: change.tag(of: field)) { isDone = false }
+        }
+        guard revives else { return RecordRuling(.merged, hasEffect: !isDead) }
+        reset = reset.latest(change.tag)
+        var named = change.fields.map(\.name)[...]
+        for index in fields.indices {
+            if named.first == fields[index].name {
+                named.removeFirst()
+            } else {
+                _ = fields[index].write(.null, at: change.tag)
+            }
+        }
+        return RecordRuling(isDone ? .applied : .merged, hasEffect: true)
+    }
+
+    /// Whether the record has these fields and no others, where null and absent are the same.
+    private func holdsExactly(_ sent: [IncomingChange.Field]) -> Bool {
+        let have = fields.filter { !$0.value.isNull }
+        let want = sent.filter { !$0.new.isNull }
+        return have.count == want.count
+            && zip(have, want).allSatisfy { $0.name == $1.name && $0.value.isSame(as: $1.new) }
+    }
+
+    // MARK: - Update
+
+    private mutating func update(_ change: IncomingChange) -> RecordRuling {
+        guard exists else { return .refused(.notFound, "there is no such record") }
+        if let refusal = refusal(of: change) { return refusal }
+        let wasDead = isDead
+        var ruling = RecordRuling(.applied, hasEffect: false, isAsSent: true)
+        for field in change.fields { write(field, of: change, into: &ruling) }
+        if isDead {
+            // Remembered all the same; readers see the same tombstone as before.
+            ruling.kind = .merged
+            ruling.hasEffect = false
+            ruling.overwrote = []
+        } else if wasDead {
+            ruling.isAsSent = false
+        }
+        return ruling
+    }
+
+    /// What makes the whole change impossible, before anything of it is done.
+    private func refusal(of change: IncomingChange) -> RecordRuling? {
+        for field in change.fields {
+            let now = place(of: field.name).isFound ? fields[place(of: field.name).index] : FieldState(name: field.name)
+            switch field.rule {
+            case .lastWriter, .union: continue
+            case .sum:
+                guard now.takesSums else {
+                    return .refused(.invalid, "the field holds no number to add to", field: field.name)
+                }
+                if let difference = Number.difference(old: field.old, new: field.new),
+                    now.exceedsRange(adding: difference)
+                {
+                    return .refused(.invalid, "the sum is beyond 64 bits", field: field.name)
+                }
+            case .check:
+                let isUnchanged = now.value.isSame(as: field.old ?? .null) || now.value.isSame(as: field.new)
+                if !isUnchanged { return RecordRuling(.conflict, hasEffect: false) }
+            }
+        }
+        return nil
+    }
+
+    private mutating func write(
+        _ field: IncomingChange.Field, of change: IncomingChange, into ruling: inout RecordRuling
+    ) {
+        let index = slot(for: field.name)
+        let before = fields[index].value
+        let tag = change.tag(of: field)
+        let isDone: Bool
+        switch field.rule {
+        case .lastWriter:
+            isDone = fields[index].write(field.new, at: tag)
+            if isDone, !before.isSame(as: field.old ?? .null), !before.isSame(as: field.new) {
+                ruling.overwrote.append((field.name, before))
+            }
+        case .check:
+            fields[index].overwrite(field.new, at: tag)
+            isDone = true
+        case .sum:
+            isDone = Number.difference(old: field.old, new: field.new).map { fields[index].add($0, at: tag) } ?? false
+        case .union:
+            let difference = SetDifference(old: field.old, new: field.new)
+            isDone = difference.map { fields[index].put(in: $0.added, out: $0.removed, at: tag) } ?? false
+        }
+        let after = fields[index].value
+        if isDone || !after.isSame(as: before) { ruling.hasEffect = true }
+        if !isDone { ruling.kind = .merged }
+        if !after.isSame(as: field.new) { ruling.isAsSent = false }
+    }
+
+    // MARK: - Delete
+
+    private mutating func delete(_ change: IncomingChange) -> RecordRuling {
+        let wasThere = exists && !isDead
+        deleted = deleted.latest(change.tag)
+        guard wasThere else { return RecordRuling(.applied, hasEffect: false, isNothing: true) }
+        return isDead
+            ? RecordRuling(.applied, hasEffect: true, isAsSent: true) : RecordRuling(.merged, hasEffect: false)
+    }
+
+    // MARK: - Fields
+
+    /// Where a field of that name is, or would be put.
+    private func place(of name: String) -> (index: Int, isFound: Bool) {
+        var low = 0
+        var high = fields.count
+        while low < high {
+            let middle = (low + high) / 2
+            if fields[middle].name < name { low = middle + 1 } else { high = middle }
+        }
+        return (low, low < fields.count && fields[low].name == name)
+    }
+
+    /// The place of the field, which is made if it is not there.
+    private mutating func slot(for name: String) -> Int {
+        let (index, isFound) = place(of: name)
+        if !isFound {
+            fields.insert(FieldState(name: name, plain: .null, plainTag: reset, sums: nil, elements: nil), at: index)
+        }
+        return index
+    }
+}

@@ -1,0 +1,137 @@
+internal import GRDB
+internal import SyncCore
+
+/// What became of one request's changes.
+struct Course {
+    var proceedings: Proceedings
+    /// What stands beside each verdict, in the order of the outcomes.
+    var members: [String]
+    /// Rows that the device knows already.
+    var known: Set<Int64>
+    /// What the streams are told; `nil` if no record has a new version.
+    var notice: CommitNotice?
+}
+
+extension SyncService {
+    /// Decides a request's changes and stores effects, versions and outcomes in one transaction.
+    func commit(
+        _ request: SyncRequest, _ account: inout AccountContext, _ now: Int64, _ state: inout State, _ db: Database
+    ) throws -> Course {
+        let store = state.store
+        let before = account
+        var course: Course?
+        var pruning = state.pruning
+        do {
+            var changed = before
+            try db.inTransaction(.immediate) {
+                course = try self.decide(request, &changed, now, store)
+                if try self.pruneIfDue(store, &pruning, now) {
+                    changed.oldest = max(changed.oldest, pruning.oldest[changed.row] ?? 0)
+                }
+                return .commit
+            }
+            account = changed
+            state.keep(pruning)
+            try noteHandedOut(account.head - before.head, &state)
+        } catch {
+            store.forget(before.name)
+            throw error
+        }
+        guard let course else { throw ServiceFailure.closed }
+        return course
+    }
+
+    /// After the commit and before the answer: no version leaves that `FILE.version` does not know of.
+    func noteHandedOut(_ count: Int64, _ state: inout State) throws {
+        guard count > 0 else { return }
+        state.handedOut += count
+        try state.versionFile.write(state.handedOut)
+    }
+
+    private func decide(
+        _ request: SyncRequest, _ account: inout AccountContext, _ now: Int64, _ store: ServerStore
+    ) throws -> Course {
+        if request.settled > 0 {
+            var device = try store.makeDevice(request.deviceID, of: account)
+            try store.settle(request.settled, device: &device)
+            account.devices[request.deviceID] = device
+        }
+        let source = StoreSource(store: store, account: account, readsAliases: configuration.makesIDs)
+        var proceedings = Proceedings(
+            ledger: Ledger(rules: rules, protectedFields: configuration.protectedFields, head: account.head),
+            isStrict: request.isStrict, naming: configuration.makesIDs ? Naming { self.makeRecordID() } : nil,
+            policy: policy(account.name))
+        try proceedings.decide(request.dirty, in: source)
+        let members = try write(proceedings, &account, now, store)
+        return Course(
+            proceedings: proceedings, members: members, known: proceedings.ledger.echoes,
+            notice: proceedings.ledger.notice(account.name))
+    }
+
+    /// The app's say, for one account.
+    func policy(_ account: String) -> Proceedings.Policy? {
+        guard let policy = configuration.policy else { return nil }
+        return { change in
+            policy(
+                account,
+                PolicyQuestion(
+                    entity: change.record.entity, id: change.record.id, operation: change.operation.rawValue,
+                    changeID: change.id))
+        }
+    }
+
+    private func write(
+        _ proceedings: Proceedings, _ account: inout AccountContext, _ now: Int64, _ store: ServerStore
+    ) throws -> [String] {
+        let writer = EffectWriter(store: store, nowMilliseconds: now)
+        try writer.write(proceedings.ledger, account: account)
+        try writer.write(proceedings.aliases, account: account)
+        var members: [String] = []
+        members.reserveCapacity(proceedings.outcomes.count)
+        var touched: [String: DeviceContext] = [:]
+        for outcome in proceedings.outcomes {
+            let text = try OutcomeWriter.members(of: outcome)
+            members.append(text)
+            account.stamp = max(account.stamp, outcome.stamp ?? .zero)
+            guard outcome.digest != nil else { continue }
+            var device = try touched[outcome.device] ?? store.makeDevice(outcome.device, of: account)
+            try writer.write(outcome, members: text, device: &device)
+            touched[outcome.device] = device
+        }
+        for (name, device) in touched.sorted(by: { $0.key < $1.key }) {
+            account.devices[name] = device
+            try store.statements.run("UPDATE device SET top = ? WHERE n = ?", [device.top, device.row])
+        }
+        account.head = proceedings.ledger.head
+        try store.write(account)
+        return members
+    }
+
+    /// A UUID of version 7, for a create without an id.
+    func makeUUID() -> String { UUIDv7Source(clock: clock, randomness: randomness).makeID() }
+
+    /// An id of the server's own: 24 hex digits, the first eight its time in seconds.
+    func makeRecordID() -> String {
+        let seconds = UInt64(max(0, clock.nowMilliseconds / 1_000)) & 0xffff_ffff
+        let time = Checksum.text(seconds).suffix(8)
+        return time + Checksum.text(randomness.next())
+    }
+}
+
+extension Ledger {
+    /// Rows of which the device knows the state that they have now.
+    var echoes: Set<Int64> {
+        var rows: Set<Int64> = []
+        for entry in entries where entry.isTouched && entry.isEcho && entry.version != entry.versionBefore {
+            rows.insert(entry.row)
+        }
+        return rows
+    }
+
+    func notice(_ account: String) -> CommitNotice? {
+        guard !touchedRoots.isEmpty else { return nil }
+        // A root is always here, since what changes brings what is above it.
+        let scopes = entries.filter { touchedRoots.contains($0.row) }.map { "\($0.key.entity):\($0.key.id)" }.sorted()
+        return CommitNotice(account: account, version: head, scopes: scopes)
+    }
+}

@@ -1,0 +1,71 @@
+internal import GRDB
+internal import SyncCore
+
+/// The start: lock, file, tables, epoch.
+struct Opening {
+    let path: String
+    let configuration: ServerConfiguration
+    let randomness: any Randomness
+
+    func open() throws(ServiceFailure) -> SyncService.State {
+        let lock = try FileLock(path: path)
+        let versionFile = try VersionFile(database: path)
+        do {
+            let queue = try DatabaseQueue(path: path, configuration: databaseConfiguration)
+            try migrate(queue)
+            let kept = versionFile.read()
+            return try queue.writeWithoutTransaction { db in
+                let store = try ServerStore(db)
+                let handedOut = try store.handedOut()
+                var epoch = ""
+                try db.inTransaction(.immediate) {
+                    epoch = try self.epoch(store, isReplaced: kept > handedOut)
+                    return .commit
+                }
+                try versionFile.write(handedOut)
+                return SyncService.State(
+                    lock: lock, versionFile: versionFile, queue: queue, store: store, epoch: epoch,
+                    handedOut: handedOut)
+            }
+        } catch let failure as ServiceFailure {
+            throw failure
+        } catch {
+            throw .storage(path: path, reason: "\(error)")
+        }
+    }
+
+    private var databaseConfiguration: Configuration {
+        var database = Configuration()
+        database.journalMode = .wal
+        // Another process may make a backup; it never holds a lock for long.
+        database.busyMode = .timeout(5)
+        let synchronous = configuration.synchronous.rawValue.uppercased()
+        database.prepareDatabase { db in
+            try db.execute(sql: "PRAGMA synchronous = \(synchronous)")
+        }
+        return database
+    }
+
+    private func migrate(_ queue: DatabaseQueue) throws {
+        let migrator = Tables.migrator
+        if try queue.read({ db in try migrator.hasBeenSuperseded(db) }) {
+            throw ServiceFailure.madeByLaterVersion(path: path)
+        }
+        try migrator.migrate(queue)
+    }
+
+    /// The present epoch: a new one where history was replaced by an older state.
+    private func epoch(_ store: ServerStore, isReplaced: Bool) throws -> String {
+        let isCopy = try store.meta("copy") != nil
+        if let known = try store.meta("epoch"), !isReplaced, !isCopy, !configuration.isRestored { return known }
+        let epoch = Self.makeName("e-", randomness)
+        try store.setMeta("epoch", epoch)
+        try store.setMeta("copy", nil)
+        return epoch
+    }
+
+    /// A name of 128 random bits.
+    static func makeName(_ prefix: String, _ randomness: any Randomness) -> String {
+        prefix + Checksum.text(randomness.next()) + Checksum.text(randomness.next())
+    }
+}

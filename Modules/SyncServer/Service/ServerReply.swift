@@ -1,0 +1,83 @@
+internal import SyncCore
+
+/// An answer, ready for any HTTP shell: status, headers, body.
+public struct ServerReply: Sendable, Hashable {
+    public var status: Int
+    /// In order, each name once; `Content-Type` is among them where there is a body.
+    public var headers: [Header]
+    /// Plain bytes; the shell may compress them. Empty for 204 and 304.
+    public var body: [UInt8]
+
+    /// One header.
+    public struct Header: Sendable, Hashable {
+        public var name: String
+        public var value: String
+
+        public init(_ name: String, _ value: String) {
+            self.name = name
+            self.value = value
+        }
+    }
+
+    public init(status: Int, headers: [Header] = [], body: [UInt8] = []) {
+        self.status = status
+        self.headers = headers
+        self.body = body
+    }
+
+    /// The value of the header of that name, in any case of letters.
+    public subscript(header name: String) -> String? {
+        headers.first { $0.name.lowercased() == name.lowercased() }?.value
+    }
+}
+
+/// A request of PROTOCOL.md, section 2, as an HTTP shell hands it over.
+public struct RESTRequest: Sendable, Hashable {
+    /// `GET`, `POST`, `PUT`, `DELETE`; others are answered with 405.
+    public var method: String
+    /// The path with its leading slash, still percent-encoded, without the query (`/1/cards/8f2e`).
+    public var path: String
+    /// What stands behind the question mark, still form-encoded.
+    public var query: String
+    /// `Idempotency-Key`, `If-Match`, `If-None-Match`, `Sync-Device`, `Content-Type`; others are not looked at.
+    public var headers: [ServerReply.Header]
+    /// Already inflated.
+    public var body: [UInt8]
+
+    public init(
+        method: String, path: String, query: String = "", headers: [ServerReply.Header] = [], body: [UInt8] = []
+    ) {
+        self.method = method
+        self.path = path
+        self.query = query
+        self.headers = headers
+        self.body = body
+    }
+
+    subscript(header name: String) -> String? {
+        let wanted = name.lowercased()
+        return headers.first { $0.name.lowercased() == wanted }?.value
+    }
+}
+
+/// Told after each commit: what an event stream passes on (PROTOCOL.md, section 3).
+public struct CommitNotice: Sendable, Hashable {
+    public var account: String
+    public var version: Int64
+    /// The scopes with a record of a new version, those that a record left included, in order.
+    public var scopes: [String]
+
+    /// `{"currentSyncVersion":58,"scopes":["board:8f2e…"]}`.
+    public var json: [UInt8] {
+        var writer = JSONWriter(capacity: 96)
+        writer.beginObject()
+        writer.key("currentSyncVersion")
+        writer.int(version)
+        writer.key("scopes")
+        writer.beginArray()
+        for scope in scopes { writer.string(scope) }
+        writer.endArray()
+        writer.endObject()
+        return writer.bytes
+    }
+}

@@ -1,0 +1,45 @@
+internal import Foundation
+internal import GRDB
+
+extension SyncService {
+    /// Copies the database into a new file while the service goes on; the copy is whole, as of one moment.
+    ///
+    /// A service that opens the copy begins a new epoch by itself. Throws ``ServiceFailure``; nothing is left behind
+    /// then.
+    public func backup(to target: String) throws(ServiceFailure) {
+        try Self.backup(database: path, to: target)
+    }
+
+    /// The same from another process, while a server has the file open.
+    public static func backup(database path: String, to target: String) throws(ServiceFailure) {
+        let files = FileManager.default
+        guard files.fileExists(atPath: path) else {
+            throw .storage(path: path, reason: "there is no such file")
+        }
+        guard !files.fileExists(atPath: target) else { throw .targetExists(path: target) }
+        do {
+            var reading = Configuration()
+            reading.readonly = true
+            reading.busyMode = .timeout(5)
+            let source = try DatabaseQueue(path: path, configuration: reading)
+            let copy = try DatabaseQueue(path: target)
+            try source.backup(to: copy)
+            try copy.writeWithoutTransaction { db in
+                try db.execute(sql: "INSERT OR REPLACE INTO meta(name, value) VALUES ('copy', '1')")
+                // One file, without a journal beside it.
+                try db.execute(sql: "PRAGMA journal_mode = DELETE")
+            }
+            try copy.close()
+            try source.close()
+        } catch {
+            for suffix in ["", "-wal", "-shm", "-journal"] where files.fileExists(atPath: target + suffix) {
+                do {
+                    try files.removeItem(atPath: target + suffix)
+                } catch let other {
+                    throw .storage(path: target, reason: "\(error); and the half copy stays: \(other)")
+                }
+            }
+            throw .storage(path: target, reason: "\(error)")
+        }
+    }
+}

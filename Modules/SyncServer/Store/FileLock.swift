@@ -1,0 +1,32 @@
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Musl)
+    internal import Musl
+#elseif canImport(Darwin)
+    internal import Darwin
+#endif
+
+/// One server per file: a lock on `FILE.lock` that ends with the process, however that ends.
+///
+/// SQLite's own exclusive lock would shut out the online backup of another process.
+final class FileLock: Sendable {
+    private let descriptor: Int32
+
+    init(path: String) throws(ServiceFailure) {
+        let lockPath = path + ".lock"
+        descriptor = open(lockPath, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else {
+            throw .storage(path: lockPath, reason: String(cString: strerror(errno)))
+        }
+        guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
+            let code = errno
+            _ = close(descriptor)
+            if code == EWOULDBLOCK { throw .fileInUse(path: path) }
+            throw .storage(path: lockPath, reason: String(cString: strerror(code)))
+        }
+    }
+
+    deinit {
+        _ = close(descriptor)
+    }
+}

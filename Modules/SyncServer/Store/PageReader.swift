@@ -1,0 +1,214 @@
+internal import GRDB
+internal import SyncCore
+
+/// One page of records with a version above a checkpoint, in version order.
+struct Page {
+    /// The records as JSON, one after another as the members of an array.
+    var records = JSONWriter(capacity: 1_024)
+    var count = 0
+    /// Complete up to here.
+    var version: Int64
+    var hasMore = false
+    var highestStamp: Stamp = .zero
+}
+
+/// Reads pages; nothing that readers of other accounts could tell comes into them.
+struct PageReader {
+    let store: ServerStore
+    let account: AccountContext
+    let limits: ServerLimits
+    /// Records that the device knows from its own request.
+    let known: Set<Int64>
+
+    private var statements: Statements { store.statements }
+
+    /// What the whole account has above a checkpoint.
+    func page(after checkpoint: Int64, limit: Int) throws -> Page {
+        var page = Page(version: account.head)
+        guard checkpoint < account.head else { return page }
+        page.records.beginArray()
+        var last = checkpoint
+        let cursor = try statements.rows(
+            """
+            SELECT n, entity, id, version, dead, stamp, fields, unit FROM record
+            WHERE account = ? AND version > ? ORDER BY version
+            """, [account.row, checkpoint])
+        var unit: Int64 = 0
+        while let row = try cursor.next() {
+            if !known.isEmpty, known.contains(row[0]) { continue }
+            let next: Int64 = row[7]
+            let isWithin = next != 0 && next == unit
+            let size = next == 0 || isWithin ? 1 : try self.size(ofUnit: next)
+            unit = next
+            if !isWithin, page.count > 0, isFull(page, adding: size, limit: limit) {
+                page.hasMore = true
+                page.version = last
+                break
+            }
+            last = add(row, to: &page)
+        }
+        return page
+    }
+
+    /// A page ends before a unit that would not fit, and goes on to the end of one that it began.
+    private func isFull(_ page: Page, adding size: Int, limit: Int) -> Bool {
+        page.count + size > limit || page.records.bytes.count > limits.pageBytes
+    }
+
+    private func size(ofUnit unit: Int64) throws -> Int {
+        try statements.first(
+            "SELECT count(*) FROM record WHERE account = ? AND version BETWEEN ? AND ? AND unit = ?",
+            [account.row, unit, unit + Int64(limits.dirtyRecords), unit]
+        ) { $0[0] } ?? 1
+    }
+
+    private func add(_ row: Row, to page: inout Page) -> Int64 {
+        let version: Int64 = row[3]
+        OutcomeWriter.record(
+            RecordKey(row[1], row[2]), version: version, isDead: (row[4] as Int64) != 0, fields: row[6],
+            into: &page.records)
+        page.count += 1
+        page.highestStamp = max(page.highestStamp, Stamp(packed: UInt64(bitPattern: row[5] as Int64)))
+        return version
+    }
+
+    // MARK: - Scopes
+
+    private struct Place {
+        var version: Int64
+        var row: Int64
+        var unit: Int64
+        var isLeaving: Bool
+    }
+
+    /// What the roots asked for have, each above its own checkpoint.
+    func page(of scopes: [SyncRequest.Scope], rules: [String: EntityRules], limit: Int) throws -> Page {
+        var page = Page(version: account.head)
+        page.records.beginArray()
+        var roots: [(row: Int64, checkpoint: Int64)] = []
+        for scope in scopes {
+            if let row = try root(scope.name, rules) { roots.append((row, scope.checkpoint)) }
+        }
+        let places = try places(of: roots, limit: limit)
+        var last: Int64 = 0
+        var unit: Int64 = 0
+        for place in places {
+            let isWithin = place.unit != 0 && place.unit == unit
+            let size = place.unit == 0 || isWithin ? 1 : try self.size(ofUnit: place.unit)
+            unit = place.unit
+            if !isWithin, page.count > 0, isFull(page, adding: size, limit: limit) {
+                page.hasMore = true
+                page.version = last
+                break
+            }
+            try add(place, to: &page)
+            last = place.version
+        }
+        return page
+    }
+
+    /// The row of a scope's root; `nil` for one that is not known here.
+    func root(_ scope: String, _ rules: [String: EntityRules]) throws -> Int64? {
+        guard let colon = scope.firstIndex(of: ":") else { return nil }
+        let entity = String(scope[..<colon])
+        guard rules[entity] != nil else { return nil }
+        return try statements.first(
+            "SELECT n FROM record WHERE account = ? AND entity = ? AND id = ?",
+            [account.row, entity, String(scope[scope.index(after: colon)...])]
+        ) { $0[0] }
+    }
+
+    private func places(of roots: [(row: Int64, checkpoint: Int64)], limit: Int) throws -> [Place] {
+        var places: [Place] = []
+        for root in roots {
+            var taken = 0
+            let cursor = try statements.rows(
+                "SELECT n, version, unit FROM record WHERE root = ? AND version > ? ORDER BY version",
+                [root.row, root.checkpoint])
+            // One more than fits, and what a unit may go on for.
+            while taken <= limit + limits.dirtyRecords, let row = try cursor.next() {
+                if !known.isEmpty, known.contains(row[0]) { continue }
+                places.append(Place(version: row[1], row: row[0], unit: row[2], isLeaving: false))
+                taken += 1
+            }
+            // Who begins with a scope has nothing of it that could leave.
+            if root.checkpoint > 0 { try places += leavings(of: root, asked: roots.map(\.row), limit: limit) }
+        }
+        places.sort { $0.version < $1.version }
+        // Who left two of the roots asked for is told once, the last time.
+        var told: Set<Int64> = []
+        return places.reversed().filter { told.insert($0.row).inserted }.reversed()
+    }
+
+    private func leavings(
+        of root: (row: Int64, checkpoint: Int64), asked: [Int64], limit: Int
+    ) throws -> [Place] {
+        var found: [Place] = []
+        let cursor = try statements.rows(
+            """
+            SELECT leaving.record, leaving.version, record.root FROM leaving JOIN record ON record.n = leaving.record
+            WHERE leaving.root = ? AND leaving.version > ? ORDER BY leaving.version
+            """, [root.row, root.checkpoint])
+        let asked = Set(asked)
+        while found.count <= limit, let row = try cursor.next() {
+            if asked.contains(row[2]) { continue }
+            found.append(Place(version: row[1], row: row[0], unit: 0, isLeaving: true))
+        }
+        return found
+    }
+
+    private func add(_ place: Place, to page: inout Page) throws {
+        try statements.first(
+            "SELECT n, entity, id, version, dead, stamp, fields FROM record WHERE n = ?", [place.row]
+        ) { row in
+            if place.isLeaving {
+                OutcomeWriter.gone(RecordKey(row[1], row[2]), version: place.version, into: &page.records)
+                page.count += 1
+            } else {
+                _ = add(row, to: &page)
+            }
+        }
+    }
+
+    // MARK: - Checksum
+
+    /// The sum of FNV-1a-64 over entity, id and version of every live record; of all roots where none are given.
+    func checksum(of scopes: [SyncRequest.Scope]?, rules: [String: EntityRules]) throws -> UInt64 {
+        guard let scopes else {
+            return try sum(
+                statements.rows(
+                    "SELECT entity, id, version FROM record WHERE account = ? AND version > 0 AND dead = 0",
+                    [account.row]))
+        }
+        var total: UInt64 = 0
+        for scope in scopes {
+            guard let root = try root(scope.name, rules) else { continue }
+            total &+= try sum(
+                statements.rows(
+                    "SELECT entity, id, version FROM record WHERE root = ? AND version > 0 AND dead = 0", [root]))
+        }
+        return total
+    }
+
+    private func sum(_ cursor: RowCursor) throws -> UInt64 {
+        var total: UInt64 = 0
+        while let row = try cursor.next() {
+            total &+= Checksum.hash(entity: row[0], id: row[1], version: row[2])
+        }
+        return total
+    }
+}
+
+/// PROTOCOL.md, *Records*, `checksum`.
+enum Checksum {
+    static func hash(entity: String, id: String, version: Int64) -> UInt64 {
+        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+        for byte in "\(entity)\n\(id)\n\(version)".utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
+        return hash
+    }
+
+    static func text(_ sum: UInt64) -> String {
+        let digits = String(sum, radix: 16)
+        return String(repeating: "0", count: 16 - digits.count) + digits
+    }
+}

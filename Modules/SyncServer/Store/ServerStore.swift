@@ -1,0 +1,114 @@
+internal import GRDB
+internal import SyncCore
+
+/// The server's data over one connection to one SQLite file.
+///
+/// Confined to the database's queue: every method is called within it, most of them within a transaction of the
+/// caller. What is held in memory is as of the last commit; after a failed transaction it is forgotten.
+final class ServerStore {
+    let statements: Statements
+    private var accounts: [String: AccountContext] = [:]
+    private var lastRow: Int64
+
+    init(_ db: Database) throws {
+        statements = Statements(db)
+        lastRow = try statements.first("SELECT max(n) FROM record", []) { $0[0] as Int64? ?? 0 } ?? 0
+    }
+
+    /// A number for a new record, never given before by this store.
+    func nextRow() -> Int64 {
+        lastRow += 1
+        return lastRow
+    }
+
+    // MARK: - Accounts and devices
+
+    func known(_ name: String) -> AccountContext? { accounts[name] }
+
+    /// Remembers an account as of a commit; a few thousand at a time, so that the memory has a bound.
+    func keep(_ account: AccountContext) {
+        if accounts.count >= 16_384, accounts[account.name] == nil { accounts = [:] }
+        accounts[account.name] = account
+    }
+
+    /// Forgets what is in memory, since a transaction failed.
+    func forget(_ name: String) { accounts[name] = nil }
+
+    /// The account of that name, if it ever came.
+    func existing(_ name: String) throws -> AccountContext? {
+        if let known = accounts[name] { return known }
+        let found = try statements.first(
+            "SELECT n, dataset, head, oldest, stamp FROM account WHERE name = ?", [name],
+            { row in
+                AccountContext(
+                    row: row[0], name: name, dataset: row[1], head: row[2], oldest: row[3],
+                    stamp: Stamp(packed: UInt64(bitPattern: row[4] as Int64)))
+            })
+        if let found { keep(found) }
+        return found
+    }
+
+    /// Forgets all that is in memory.
+    func forgetAll() { accounts = [:] }
+
+    func account(_ name: String, makeDataset: () -> String) throws -> AccountContext {
+        if let known = try existing(name) { return known }
+        let dataset = makeDataset()
+        try statements.run("INSERT INTO account(name, dataset) VALUES (?, ?)", [name, dataset])
+        let made = AccountContext(
+            row: statements.lastRow, name: name, dataset: dataset, head: 0, oldest: 0, stamp: .zero)
+        keep(made)
+        return made
+    }
+
+    /// What is known of a device; `nil` for one that never decided anything.
+    func device(_ name: String, of account: AccountContext) throws -> DeviceContext? {
+        if let known = account.devices[name] { return known }
+        let found = try statements.first(
+            "SELECT n, settled, top, rest FROM device WHERE account = ? AND name = ?", [account.row, name]
+        ) { DeviceContext(row: $0[0], settled: $0[1], top: $0[2], usesREST: ($0[3] as Int64) != 0) }
+        account.devices[name] = found
+        return found
+    }
+
+    func makeDevice(_ name: String, of account: AccountContext) throws -> DeviceContext {
+        if let known = try device(name, of: account) { return known }
+        try statements.run("INSERT INTO device(account, name) VALUES (?, ?)", [account.row, name])
+        let made = DeviceContext(row: statements.lastRow, settled: 0, top: 0, usesREST: false)
+        account.devices[name] = made
+        return made
+    }
+
+    func write(_ account: AccountContext) throws {
+        try statements.run(
+            "UPDATE account SET head = ?, oldest = ?, stamp = ? WHERE n = ?",
+            [account.head, account.oldest, Int64(bitPattern: account.stamp.packed), account.row])
+    }
+
+    /// Keeps the highest settled sequence, and forgets the outcomes up to it.
+    func settle(_ sequence: Int64, device: inout DeviceContext) throws {
+        guard sequence > device.settled else { return }
+        device.settled = sequence
+        try statements.run("UPDATE device SET settled = ? WHERE n = ?", [sequence, device.row])
+        try statements.run("DELETE FROM outcome WHERE device = ? AND sequence <= ?", [device.row, sequence])
+    }
+
+    /// The sum of the highest versions of all accounts: what `FILE.version` holds.
+    func handedOut() throws -> Int64 {
+        try statements.first("SELECT total(head) FROM account", []) { Int64($0[0] as Double) } ?? 0
+    }
+
+    // MARK: - Meta
+
+    func meta(_ name: String) throws -> String? {
+        try statements.first("SELECT value FROM meta WHERE name = ?", [name]) { $0[0] }
+    }
+
+    func setMeta(_ name: String, _ value: String?) throws {
+        if let value {
+            try statements.run("INSERT OR REPLACE INTO meta(name, value) VALUES (?, ?)", [name, value])
+        } else {
+            try statements.run("DELETE FROM meta WHERE name = ?", [name])
+        }
+    }
+}

@@ -1,0 +1,77 @@
+internal import GRDB
+internal import SyncCore
+
+/// The rules' view of one account's data, within the request's transaction.
+final class StoreSource: RecordSource {
+    let store: ServerStore
+    let account: AccountContext
+    private let readsAliases: Bool
+
+    init(store: ServerStore, account: AccountContext, readsAliases: Bool) {
+        self.store = store
+        self.account = account
+        self.readsAliases = readsAliases
+    }
+
+    func record(_ key: RecordKey) throws -> StoredRecord? {
+        try store.statements.first(
+            """
+            SELECT n, version, dead, fields, writes, root FROM record WHERE account = ? AND entity = ? AND id = ?
+            """, [account.row, key.entity, key.id]
+        ) { row in
+            let fields: String = row[3]
+            let writes: String = row[4]
+            return StoredRecord(
+                row: row[0], root: row[5], version: row[1], isDead: (row[2] as Int64) != 0,
+                state: try RecordCodec.state(fields: fields, writes: writes),
+                size: fields.utf8.count + writes.utf8.count)
+        }
+    }
+
+    func children(of row: Int64) throws -> [RecordKey] {
+        let cursor = try store.statements.rows(
+            """
+            SELECT record.entity, record.id FROM link JOIN record ON record.n = link.child
+            WHERE link.parent = ? ORDER BY link.child
+            """, [row])
+        var keys: [RecordKey] = []
+        while let row = try cursor.next() { keys.append(RecordKey(row[0], row[1])) }
+        return keys
+    }
+
+    func nextRow() -> Int64 { store.nextRow() }
+
+    func outcome(device: String, key: String) throws -> StoredOutcome? {
+        guard let device = try store.device(device, of: account) else { return nil }
+        if device.usesREST, let used = try ReplyStore(store: store).reply(device: device, key: key) {
+            // Never equal to a change's: the key was used for something else.
+            return StoredOutcome(verdict: "applied", members: "", digest: used.digest)
+        }
+        return try store.statements.first(
+            "SELECT verdict, members, first, second FROM outcome WHERE device = ? AND key = ?", [device.row, key]
+        ) { row in
+            StoredOutcome(
+                verdict: row[0], members: row[1],
+                digest: ContentDigest(
+                    first: UInt64(bitPattern: row[2] as Int64), second: UInt64(bitPattern: row[3] as Int64)))
+        }
+    }
+
+    func isTaken(sequence: Int64, device: String, byOtherThan key: String) throws -> Bool {
+        guard let device = try store.device(device, of: account), sequence <= device.top else { return false }
+        return try store.statements.first(
+            "SELECT key FROM outcome WHERE device = ? AND sequence = ?", [device.row, sequence]
+        ) { ($0[0] as String) != key } ?? false
+    }
+
+    func settled(device: String) throws -> Int64 {
+        try store.device(device, of: account)?.settled ?? 0
+    }
+
+    func alias(of key: RecordKey) throws -> String? {
+        guard readsAliases else { return nil }
+        return try store.statements.first(
+            "SELECT given FROM alias WHERE account = ? AND entity = ? AND id = ?", [account.row, key.entity, key.id]
+        ) { $0[0] }
+    }
+}

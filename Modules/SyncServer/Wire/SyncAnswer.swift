@@ -1,0 +1,66 @@
+internal import SyncCore
+
+/// The answer of `POST /api/sync`, written.
+struct SyncAnswer {
+    let request: SyncRequest
+    let account: AccountContext
+    let epoch: String
+    let now: Int64
+    let outcomes: [ChangeOutcome]
+    let members: [String]
+    let page: Page
+    let checksum: UInt64?
+
+    func reply() throws(JSONFailure) -> ServerReply {
+        var writer = JSONWriter(capacity: 512 + page.records.bytes.count + outcomes.count * 112)
+        writer.beginObject()
+        writer.key("protocol")
+        writer.int(1)
+        writer.key("cycleID")
+        writer.string(request.cycleID)
+        writer.key("dataset")
+        writer.string(account.dataset)
+        writer.key("epoch")
+        writer.string(epoch)
+        writer.key("currentSyncVersion")
+        writer.int(page.version)
+        writer.key("hasMore")
+        writer.bool(page.hasMore)
+        writer.key("serverTime")
+        writer.string(Timestamp.text(now))
+        let highest = outcomes.reduce(page.highestStamp) { Swift.max($0, $1.stamp ?? .zero) }
+        if highest > .zero {
+            writer.key("stamp")
+            writer.string(highest.description)
+        }
+        writer.key("oldestVersion")
+        writer.int(account.oldest)
+        writer.key("count")
+        writer.int(Int64(page.count))
+        if let checksum {
+            writer.key("checksum")
+            writer.string(Checksum.text(checksum))
+        }
+        writer.key("results")
+        writer.beginArray()
+        for (outcome, members) in zip(outcomes, members) {
+            OutcomeWriter.write(outcome, members: members, into: &writer)
+        }
+        writer.endArray()
+        writer.key("changedRecords")
+        records(into: &writer)
+        writer.endObject()
+        return ServerReply(status: 200, headers: [.init("Content-Type", "application/json")], body: writer.bytes)
+    }
+
+    private func records(into writer: inout JSONWriter) {
+        guard page.count > 0 else {
+            writer.beginArray()
+            writer.endArray()
+            return
+        }
+        var records = page.records
+        records.endArray()
+        writer.raw(records.bytes)
+    }
+}

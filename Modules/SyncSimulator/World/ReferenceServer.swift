@@ -1,0 +1,198 @@
+import Foundation
+import HTTPTypes
+import SyncCore
+import SyncServer
+import SyncTesting
+import Transport
+
+/// The reference server's real core over a real file, reached through the real codec and an HTTP that is a call.
+final class ReferenceServer: SimulatedServer, @unchecked Sendable {
+    // Sendable: all of it is used by the one thread that drives the executor.
+    private let folder: DeviceFolder
+    private let configuration: ServerConfiguration
+    private let clock: ManualWallClock
+    private let virtual: VirtualClock
+    private let seed: UInt64
+    private let rules: Rules
+    private var service: SyncService
+    private var connections: [Int: (wire: InProcessHTTP, exchange: BatchExchange)] = [:]
+    private var kept: [String: Data]?
+    private var starts: UInt64 = 0
+
+    /// What is to become of changes; read by the service's policy.
+    final class Rules: @unchecked Sendable {
+        // Sendable: used by the one thread that drives the executor.
+        var ruling: @Sendable (String) -> ModelServer.Ruling = { _ in .decide }
+    }
+
+    init(folder path: String, schema: Schema, clock: ManualWallClock, virtual: VirtualClock, seed: UInt64) throws {
+        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+        folder = DeviceFolder(path: path)
+        self.clock = clock
+        self.virtual = virtual
+        self.seed = seed
+        let rules = Rules()
+        self.rules = rules
+        let entities = schema.entities.map { entity in
+            ServerEntity(
+                entity.name, collection: entity.name + "s",
+                parents: entity.parents.map { .init(field: $0.name, entity: $0.reference?.entity ?? "") })
+        }
+        configuration = ServerConfiguration(entities: entities, synchronous: .normal) { _, question in
+            switch rules.ruling(question.changeID) {
+            case .decide: .allow
+            case .reject(let rejection): .forbid(message: rejection.message)
+            case .retry(let seconds): .later(seconds: seconds)
+            }
+        }
+        service = try SyncService(
+            path: path + "/server.sqlite", configuration: configuration, clock: clock,
+            randomness: SeededRandomness(seed: seed ^ 0xfe))
+    }
+
+    func answer(
+        _ request: ExchangeRequest, device: Int, wire: FaultTape.WireFault?
+    ) async throws(ExchangeFailure) -> ExchangeAnswer {
+        let connection: (wire: InProcessHTTP, exchange: BatchExchange)
+        do { connection = try self.connection(device) } catch {
+            throw ExchangeFailure(kind: .unknown, message: "\(error)")
+        }
+        connection.wire.fault = wire
+        return try await connection.exchange.exchange(request)
+    }
+
+    private func connection(_ device: Int) throws -> (wire: InProcessHTTP, exchange: BatchExchange) {
+        if let known = connections[device] { return known }
+        let wire = InProcessHTTP { [unowned self] body in self.service.sync(account: "account", body: body) }
+        let exchange = try BatchExchange(
+            endpoint: "https://server.invalid", http: wire, clock: virtual, wallClock: clock,
+            ids: SeededIDs(seed: seed ^ UInt64(device)))
+        connections[device] = (wire, exchange)
+        return (wire, exchange)
+    }
+
+    var epoch: String {
+        do { return try service.epoch } catch { return "\(error)" }
+    }
+
+    /// Read as a device would that never synced: by a request of its own.
+    var records: [ServerRecord] {
+        var found: [ServerRecord] = []
+        var (checkpoint, hasMore) = (Int64(0), true)
+        while hasMore {
+            let body = """
+                {"protocol":1,"cycleID":"look","deviceID":"looker","lastSyncVersion":\(checkpoint),"limit":2000,"dirtyRecords":[]}
+                """
+            let reply = service.sync(account: "account", body: Array(body.utf8))
+            guard reply.status == 200, let answer = Self.json(reply.body), case .bool(let more)? = answer["hasMore"],
+                case .int(let version)? = answer["currentSyncVersion"],
+                case .array(let page)? = answer["changedRecords"]
+            else { return [] }
+            found += page.compactMap(Self.record)
+            (hasMore, checkpoint) = (more && version > checkpoint, version)
+        }
+        return found
+    }
+
+    private static func json(_ bytes: [UInt8]) -> [String: FieldValue]? {
+        do {
+            guard case .object(let members) = try FieldValue(json: bytes) else { return nil }
+            return members
+        } catch { return nil }
+    }
+
+    private static func record(_ value: FieldValue) -> ServerRecord? {
+        guard case .object(let members) = value, case .string(let entity)? = members["entity"],
+            case .string(let id)? = members["id"], case .int(let version)? = members["version"]
+        else { return nil }
+        let fields: [String: FieldValue] = if case .object(let fields)? = members["fields"] { fields } else { [:] }
+        let isDead = members["deleted"] == .bool(true)
+        return ServerRecord(
+            key: RecordKey(entity, id), version: version, presence: isDead ? .deleted : .live, fields: fields)
+    }
+
+    func rule(_ ruling: @escaping @Sendable (String) -> ModelServer.Ruling) { rules.ruling = ruling }
+
+    func backUp() {
+        restart { kept = try folder.photograph() }
+    }
+
+    /// An operator puts the older files in place; the version that was handed out is kept beside them and tells.
+    func restore() -> Bool {
+        guard let kept else { return false }
+        restart {
+            let version = try folder.photograph().filter { $0.key.hasSuffix(".version") }
+            try folder.putBack(kept.merging(version) { $1 })
+        }
+        return true
+    }
+
+    func forgetTombstones() -> Bool { false }
+
+    private func restart(_ between: () throws -> Void) {
+        do {
+            try service.close()
+            try between()
+            starts += 1
+            service = try SyncService(
+                path: folder.path + "/server.sqlite", configuration: configuration, clock: clock,
+                randomness: SeededRandomness(seed: seed ^ 0xfe ^ starts << 8))
+        } catch { fatalError("the simulated server could not be started again: \(error)") }
+    }
+}
+
+/// An HTTP client whose server is a function, and that can spoil what comes back.
+final class InProcessHTTP: HTTPTransport, @unchecked Sendable {
+    // Sendable: all of it is used by the one thread that drives the executor.
+    private let serve: ([UInt8]) -> ServerReply
+    /// What becomes of the next answer.
+    var fault: FaultTape.WireFault?
+    private var last: ServerReply?
+
+    init(serve: @escaping ([UInt8]) -> ServerReply) { self.serve = serve }
+
+    func send(_ request: HTTPRequest, body: [UInt8]) async throws(HTTPFailure) -> HTTPAnswer {
+        // This server takes plain bodies only, as a small one would.
+        guard request.headerFields[.contentEncoding] == nil else { return Self.answer(ServerReply(status: 415)) }
+        var reply = serve(body)
+        let earlier = last
+        if reply.status == 200 { last = reply }
+        defer { fault = nil }
+        guard let fault, reply.status == 200 else { return Self.answer(reply) }
+        switch fault {
+        case .truncated: reply.body = Array(reply.body.prefix(reply.body.count * 2 / 3))
+        case .captivePortal:
+            reply = ServerReply(
+                status: 200, headers: [.init("Content-Type", "text/html")], body: Array("<html>Sign in</html>".utf8))
+        case .wrongContentType: reply.headers = [.init("Content-Type", "text/plain")]
+        case .staleAnswer: reply = earlier ?? ServerReply(status: 204)
+        case .contradiction: reply.body = Self.contradicted(reply.body) ?? Self.miscounted(reply.body)
+        case .wrongCount: reply.body = Self.miscounted(reply.body)
+        }
+        return Self.answer(reply)
+    }
+
+    func close() async {}
+
+    private static func miscounted(_ body: [UInt8]) -> [UInt8] {
+        Array(String(decoding: body, as: UTF8.self).replacingOccurrences(of: "\"count\":", with: "\"count\":1").utf8)
+    }
+
+    /// With a second, other verdict for the first change; `nil` where there is none.
+    private static func contradicted(_ body: [UInt8]) -> [UInt8]? {
+        let text = String(decoding: body, as: UTF8.self)
+        let parts = text.components(separatedBy: "\"results\":[{\"changeID\":\"")
+        guard parts.count == 2, let key = parts[1].split(separator: "\"").first else { return nil }
+        let other =
+            "{\"changeID\":\"\(key)\",\"verdict\":\"rejected\",\"error\":{\"code\":\"expired\",\"message\":\"\"}},"
+        return Array((parts[0] + "\"results\":[" + other + "{\"changeID\":\"" + parts[1]).utf8)
+    }
+
+    private static func answer(_ reply: ServerReply) -> HTTPAnswer {
+        var head = HTTPResponse(status: .init(code: reply.status))
+        for header in reply.headers {
+            if let name = HTTPField.Name(header.name) { head.headerFields[name] = header.value }
+        }
+        return HTTPAnswer(head: head, body: HTTPBody(reply.body))
+    }
+}
