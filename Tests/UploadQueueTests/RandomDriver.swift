@@ -57,7 +57,7 @@ struct RandomDriver {
             await disarm()
             reached.insert("a call that could not be recorded")
         }
-        try await check()
+        if number.isMultiple(of: 4) { try await check() }
     }
 
     // MARK: What may happen
