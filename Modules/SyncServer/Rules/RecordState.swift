@@ -65,7 +65,8 @@ struct RecordState: Sendable, Hashable {
         guard exists else { return createFirst(change) }
         if isDead { return createAgain(change) }
         let isSame = holdsExactly(change.fields)
-        return isSame ? RecordRuling(.applied, hasEffect: false) : .refused(.idTaken, "the id belongs to another record")
+        return isSame
+            ? RecordRuling(.applied, hasEffect: false) : .refused(.idTaken, "the id belongs to another record")
     }
 
     private mutating func createFirst(_ change: IncomingChange) -> RecordRuling {
@@ -149,7 +150,9 @@ struct RecordState: Sendable, Hashable {
         return nil
     }
 
-    private mutating func write(_ field: IncomingChange.Field, of change: IncomingChange, into ruling: inout RecordRuling) {
+    private mutating func write(
+        _ field: IncomingChange.Field, of change: IncomingChange, into ruling: inout RecordRuling
+    ) {
         let index = slot(for: field.name)
         let before = fields[index].value
         let tag = change.tag(of: field)

@@ -33,11 +33,12 @@ struct ChangeReader {
     func read(_ reader: inout JSONReader) throws -> DirtyRecord {
         var draft = Draft()
         guard try reader.peek() == .object else { throw Problem.malformed("a change is no object") }
+        let start = reader.offset
         try reader.beginObject()
         while let name = try reader.nextKey() { try member(name, &reader, &draft) }
         if reader.takeUnfit() != nil { draft.refuse("a value does not fit: a number beyond 64 bits, or no base64") }
         guard let id = draft.id else { throw Problem.malformed("a change has no changeID") }
-        return finish(&draft, id: id)
+        return finish(&draft, id: id, size: reader.offset - start)
     }
 
     private func member(_ name: String, _ reader: inout JSONReader, _ draft: inout Draft) throws {
@@ -174,7 +175,7 @@ struct ChangeReader {
 
     // MARK: - The whole
 
-    private func finish(_ draft: inout Draft, id: String) -> DirtyRecord {
+    private func finish(_ draft: inout Draft, id: String, size: Int) -> DirtyRecord {
         let madeBy = draft.device ?? device
         check(&draft, id: id, madeBy: madeBy)
         var isClamped = false
@@ -192,12 +193,16 @@ struct ChangeReader {
                 id: id, device: madeBy, sequence: sequence, record: record, operation: operation, stamp: ownStamp,
                 baseVersion: draft.baseVersion, fields: draft.fields, unit: draft.unit, intent: draft.intent)
             change.isClamped = isClamped
+            change.size = size
             content = .change(change)
         } else {
             content = .malformed(draft.fault ?? Rejection(code: .invalid, message: "the change is not whole"))
         }
+        // Without a key, a device and a sequence that are such, nothing can be stored.
+        let canStore = RecordKey.isValidID(id) && RecordKey.isValidID(madeBy)
         return DirtyRecord(
-            changeID: id, device: madeBy, sequence: draft.sequence.flatMap { $0 > 0 ? $0 : nil }, record: record,
+            changeID: id, device: madeBy, sequence: draft.sequence.flatMap { $0 > 0 && canStore ? $0 : nil },
+            record: record,
             isCreate: draft.operation == .create, unit: draft.unit, intent: draft.intent, digest: digest,
             content: content)
     }

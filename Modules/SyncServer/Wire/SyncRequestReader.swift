@@ -48,7 +48,8 @@ struct SyncRequestReader {
             case "settled":
                 request.settled =
                     try optional(&reader) { reader throws in try number(&reader, "settled") } ?? 0
-            case "fullPass": request.isFullPass = try optional(&reader) { reader throws in try reader.readBool() } ?? false
+            case "fullPass":
+                request.isFullPass = try optional(&reader) { reader throws in try reader.readBool() } ?? false
             case "checksum":
                 request.wantsChecksum = try optional(&reader) { reader throws in try reader.readBool() } ?? false
             case "limit":
