@@ -101,7 +101,19 @@ public actor Store {
         queueSpeakers.finish()
         appliedSpeakers.finish()
         stateSpeakers.finish()
-        do { try database.close() } catch { throw StoreFailure(error, while: "closing the database") }
+        do {
+            // The file is whole then, also for who copies it without its `-wal`; another process at work may prevent it.
+            try database.writeWithoutTransaction { db in
+                do { _ = try db.checkpoint(.truncate) } catch let error as DatabaseError
+                    where error.resultCode == .SQLITE_BUSY
+                {
+                    return
+                }
+            }
+            try database.close()
+        } catch {
+            throw StoreFailure(error, while: "closing the database")
+        }
     }
 
     // MARK: - Performing
