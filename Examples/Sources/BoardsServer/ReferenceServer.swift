@@ -32,7 +32,8 @@ public enum ReferenceServer {
         let backend = try open(place.path, options)
         let failure = await serve(options, backend, book, logger, signals, ready)
         do {
-            try await backend.close()
+            // A task of its own, awaited here: the one that runs the server may be cancelled, and must close all the same.
+            try await Task { try await backend.close() }.value
         } catch {
             if failure == nil { throw .store("The database did not close: \(error).") }
         }
