@@ -93,13 +93,15 @@ struct Settling {
         _ db: Database, at position: Int64, version: Int64?
     ) throws -> Bool {
         let sql = """
-            SELECT c.key, c.entity, c.id, c.operation, c.baseVersion, r.version, r.base IS NOT NULL
+            SELECT c.key, c.entity, c.id, c.operation, c.baseVersion, r.version, r.base IS NOT NULL OR EXISTS (
+              SELECT 1 FROM sync_change e WHERE e.entity = c.entity AND e.id = c.id AND e.position < c.position)
             FROM sync_change c LEFT JOIN sync_record r ON r.entity = c.entity AND r.id = c.id WHERE c.position = ?
             """
         guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [position]) else { return true }
         let record = RecordKey(row[1], row[2])
-        let hasBase: Bool = row[6]
-        guard Operation(number: row[3]) != .delete, !hasBase, works[record] == nil else { return false }
+        // Kept apart from the row, or with earlier changes of the record still undecided.
+        let isApart: Bool = row[6]
+        guard Operation(number: row[3]) != .delete, !isApart, works[record] == nil else { return false }
         try ChangeRows.delete(db, position: position)
         counted -= 1
         let held: Int64 = row[5] ?? 0
