@@ -115,6 +115,7 @@ extension World {
             ledgers[index].set(.undone, for: [key])
             let left = Set(devices[index].read { try DeviceFacts($0, options.schema) }?.queue.map(\.key) ?? [])
             ledgers[index].set(.cancelled, for: needing.filter { !left.contains($0) })
+            ledgers[index].set(.undone, for: needing.filter(left.contains))
         case .tooLate: break
         }
     }
