@@ -87,7 +87,10 @@ extension World {
         for var entry in made {
             for edit in edits {
                 switch edit {
-                case .insert(entry.record, let fields), .update(entry.record, let fields): entry.values = fields
+                case .insert(entry.record, let fields), .update(entry.record, let fields):
+                    // What was there already is no change of that field.
+                    let before = rows.rows[entry.record] ?? [:]
+                    entry.values = fields.filter { !(before[$0.key] ?? .null).isSame(as: $0.value) }
                 default: break
                 }
             }
@@ -99,6 +102,7 @@ extension World {
         let facts = devices[index].read { try DeviceFacts($0, options.schema) }
         guard let waiting = facts?.undecided, !waiting.isEmpty else { return }
         let key = waiting[Int(number % UInt64(waiting.count))].key
+        let needing = settle(index) { try await $0.store.dependants(of: key) } ?? []
         guard let outcome = settle(index, { try await $0.store.cancel(key) }) else { return }
         record.note("device \(index) cancels \(key.suffix(6)): \(outcome)")
         switch outcome {
@@ -109,6 +113,9 @@ extension World {
             // It was sent, so it is still to be decided; but what it wrote is not what the user wants to see.
             record.cover(.takenBackByInverse)
             ledgers[index].set(.undone, for: [key])
+            let left = Set(devices[index].read { try DeviceFacts($0, options.schema) }?.queue.map(\.key) ?? [])
+            ledgers[index].set(.cancelled, for: needing.filter { !left.contains($0) })
+            ledgers[index].set(.undone, for: needing.filter(left.contains))
         case .tooLate: break
         }
     }
