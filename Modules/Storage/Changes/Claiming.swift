@@ -96,7 +96,8 @@ struct Claiming {
         let all = try Dependants(schema: table.schema).members(db, of: unit, around: first.position)
         var root: String?
         for member in all where root == nil {
-            root = try member.state == .failed
+            root =
+                try member.state == .failed
                 ? member.key : member.blockedBy ?? needs.blocker(db, of: member)?.root
         }
         guard let root else { return false }
@@ -133,7 +134,9 @@ struct Claiming {
 
     /// Merges the change into the last group, if the table of ``Coalescing`` says so.
     private mutating func merge(_ db: Database, _ change: StoredChange, _ size: Int) throws -> Bool {
-        guard var last = groups.last, last.changes.count == 1, last.changes[0].record == change.record else { return false }
+        guard var last = groups.last, last.changes.count == 1, last.changes[0].record == change.record else {
+            return false
+        }
         let first = last.changes[0]
         let result = try Coalescing(deltas: table.deltas).combine(first, change) {
             try isKnown(db, first)

@@ -68,6 +68,11 @@ extension Settling {
         if doubt == .none, let creator = try waitingCreator(db, of: change, reason) {
             return try wait(db, change, for: creator)
         }
+        if change.operation != .create, doubt != .shown, var work = try takeWork(db, change.record) {
+            // The base follows from what remains: it is worked out while this change still does.
+            work.takeOut(change.key)
+            works[change.record] = work
+        }
         try ChangeRows.setState(db, position: change.position, .failed)
         try Failures.insert(db, change, reason, doubt: doubt, now: now)
         try ChangeNotes.event(db, "setAside", of: change, detail: try ReasonCodec.json(reason), now: now)
@@ -80,12 +85,8 @@ extension Settling {
         }
         if change.operation == .create {
             firstAside = min(firstAside ?? change.position, change.position)
-        } else {
-            if doubt != .shown, var work = try takeWork(db, change.record) {
-                work.takeOut(change.key)
-                works[change.record] = work
-            }
-            if change.unit == nil { try ChangeRows.release(db, blockedBy: change.key) }
+        } else if change.unit == nil {
+            try ChangeRows.release(db, blockedBy: change.key)
         }
     }
 
@@ -114,6 +115,8 @@ extension Settling {
 
     /// The verdict is bound to the key: a successor waits for the create instead.
     private mutating func wait(_ db: Database, _ change: StoredChange, for creator: String) throws {
+        // The create may be decided later in this very settlement: then it is to free what waits for it.
+        hasAside = true
         var next = try successor(db, of: change)
         next.conflicts = change.conflicts
         next.state = .blocked

@@ -41,6 +41,11 @@ struct RESTWriting {
         return reply
     }
 
+    /// Tombstones went in the same transaction.
+    mutating func raiseOldest(_ oldest: [Int64: Int64]) {
+        account.oldest = max(account.oldest, oldest[account.row] ?? 0)
+    }
+
     private static let keyReused = Problem(
         status: 422, code: "keyReused", detail: "the key was used for another request")
 

@@ -25,17 +25,13 @@ extension SyncService {
             var changed = before
             try db.inTransaction(.immediate) {
                 course = try self.decide(request, &changed, now, store)
-                if now - pruning.last >= self.configuration.retention.interval {
-                    try self.prune(store, &pruning, now)
+                if try self.pruneIfDue(store, &pruning, now) {
                     changed.oldest = max(changed.oldest, pruning.oldest[changed.row] ?? 0)
                 }
                 return .commit
             }
             account = changed
-            if pruning.last != state.pruning.last {
-                state.pruning = pruning
-                if !pruning.oldest.isEmpty { store.forgetAll() }
-            }
+            state.keep(pruning)
             try noteHandedOut(account.head - before.head, &state)
         } catch {
             store.forget(before.name)

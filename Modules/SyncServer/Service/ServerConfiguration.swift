@@ -21,7 +21,8 @@ public struct ServerConfiguration: Sendable {
     public var isRestored: Bool
     /// Fields that no client may write.
     public var protectedFields: Set<String>
-    /// The app's own say about each change of `/api/sync` before it is decided; `nil` allows all.
+    /// The app's own say about each change before it is decided; `nil` allows all. It is asked within the transaction
+    /// and the service's turn: it answers at once, and does not call the service.
     public var policy: (@Sendable (_ account: String, _ change: PolicyQuestion) -> PolicyAnswer)?
 
     public init(

@@ -89,7 +89,7 @@ struct Pruning {
 }
 
 extension SyncService {
-    /// Forgets a bounded part of what is over, if the time for it has come; requests that write do it by themselves.
+    /// Forgets a bounded part of what is over; requests that write do it by themselves.
     ///
     /// A shell may call it on a timer, for a server that is only read. Throws ``ServiceFailure``.
     public func prune() throws(ServiceFailure) {
@@ -101,16 +101,30 @@ extension SyncService {
                 try self.prune(store, &course, now)
                 return .commit
             }
-            state.pruning = course
-            store.forgetAll()
+            state.keep(course)
         }
     }
 
     /// Within a transaction of the caller, who keeps `course` only if that is committed.
-    func prune(_ store: ServerStore, _ course: inout PruningCourse, _ now: Int64) throws {
+    func pruneIfDue(_ store: ServerStore, _ course: inout PruningCourse, _ now: Int64) throws -> Bool {
+        guard now - course.last >= configuration.retention.interval else { return false }
+        try prune(store, &course, now)
+        return true
+    }
+
+    private func prune(_ store: ServerStore, _ course: inout PruningCourse, _ now: Int64) throws {
         let pruning = Pruning(store: store, retention: configuration.retention, now: now)
         course.last = now
         course.oldest = try pruning.run(&course.position)
+    }
+}
+
+extension SyncService.State {
+    /// What was pruned is committed: the accounts that lost tombstones are read again.
+    mutating func keep(_ course: PruningCourse) {
+        guard course.last != pruning.last else { return }
+        pruning = course
+        if !course.oldest.isEmpty { store.forgetAll() }
     }
 }
 

@@ -54,8 +54,9 @@ extension World {
         switch step.action {
         case .syncNow:
             if let process = device.process {
-                // Owned by the engine's lane: it ends with its cycle, or with the process.
-                _ = Task(executorPreference: process.lane) { await process.engine.syncNow() }
+                // Owned by the process: it ends with its cycle, or is cancelled with the process.
+                let call = Task(executorPreference: process.lane) { _ = await process.engine.syncNow() }
+                process.calls.tasks.append(call)
             }
         case .cancel(let number): cancel(step.device, number)
         case .retry(let number): repair(step.device, number, discards: false)
@@ -100,9 +101,15 @@ extension World {
         let key = waiting[Int(number % UInt64(waiting.count))].key
         guard let outcome = settle(index, { try await $0.store.cancel(key) }) else { return }
         record.note("device \(index) cancels \(key.suffix(6)): \(outcome)")
-        if case .cancelled(let keys) = outcome {
+        switch outcome {
+        case .cancelled(let keys):
             record.cover(.cancelled)
             ledgers[index].set(.cancelled, for: keys)
+        case .inverse:
+            // It was sent, so it is still to be decided; but what it wrote is not what the user wants to see.
+            record.cover(.takenBackByInverse)
+            ledgers[index].set(.undone, for: [key])
+        case .tooLate: break
         }
     }
 

@@ -156,7 +156,8 @@ import Testing
         for id in 0..<5 { try fixture.insertCard("n\(id)", name: String(repeating: "x", count: 1_000)) }
         let three = try await fixture.claim(ClaimLimits(maxChanges: 3))
         #expect(three.told == ["create card n0", "create card n1", "create card n2"])
-        try await fixture.settle((three.keys[0], .unanswered), (three.keys[1], .unanswered), (three.keys[2], .unanswered))
+        try await fixture.settle(
+            (three.keys[0], .unanswered), (three.keys[1], .unanswered), (three.keys[2], .unanswered))
         #expect(try await fixture.claim(ClaimLimits(maxBytes: 3_000)).changes.count == 2)
         #expect(try await fixture.claim(ClaimLimits(maxBytes: 10)).changes.count == 1)
     }
@@ -204,7 +205,9 @@ import Testing
         let fixture = try Fixture()
         try await fixture.applyBoard()
         try fixture.sql("UPDATE card SET name = 'B' WHERE id = 'c1'")
-        try await fixture.store.database.write { try $0.execute(sql: "UPDATE sync_change SET madeAt = madeAt - 5184000000") }
+        try await fixture.store.database.write {
+            try $0.execute(sql: "UPDATE sync_change SET madeAt = madeAt - 5184000000")
+        }
         #expect(try await fixture.claim().changes.count == 1)
     }
 }

@@ -7,6 +7,14 @@ struct TestClient: Sendable {
     let port: Int
     var token: String?
 
+    /// Lives as long as the tests; answers stay as they came.
+    private static let client: HTTPClient = {
+        var configuration = HTTPClient.Configuration()
+        configuration.decompression = .disabled
+        configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 64
+        return HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+    }()
+
     enum Method: String { case GET, HEAD, POST, PUT, DELETE }
 
     struct Fields: Sendable {
@@ -31,7 +39,7 @@ struct TestClient: Sendable {
         for (name, value) in headers.sorted(by: { $0.key < $1.key }) { request.headers.add(name: name, value: value) }
         if let token { request.headers.replaceOrAdd(name: "Authorization", value: "Bearer \(token)") }
         if let body { request.body = .bytes(ByteBuffer(bytes: body)) }
-        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(60))
+        let response = try await Self.client.execute(request, timeout: .seconds(60))
         let answer = try await response.body.collect(upTo: 64 << 20)
         return Reply(
             status: Int(response.status.code), headers: Fields(pairs: response.headers.map { ($0.name, $0.value) }),
