@@ -3,8 +3,9 @@ import Foundation
 /// `Benchmarks [NAME] [--json]`: measures, and says of each figure whether its goal was met. Exit 2 for an unknown name.
 @main
 struct Benchmarks {
-    static let all: [(name: String, run: (URL) async throws -> [Figure])] = [
-        ("write", CapturedWrite.run)
+    static let all: [(name: String, run: @Sendable (URL) async throws -> [Figure])] = [
+        ("write", CapturedWrite.run),
+        ("transport", TransportBenchmark.run),
     ]
 
     static func main() async throws {
