@@ -57,7 +57,7 @@ let package = Package(
         // The program: a Kanban board that works offline, and its server.
         .executableTarget(
             name: "boards",
-            dependencies: [core, ferry, "BoardsModel", "BoardsServer", arguments, sqlite, log],
+            dependencies: [core, ferry, "BoardsModel", "BoardsServer", arguments, sqlite, log, signals],
             path: "Sources/boards"),
 
         // The README's program.

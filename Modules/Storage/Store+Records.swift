@@ -14,8 +14,27 @@ extension Store: RecordStore {
     }
 
     public func apply(_ slice: PageSlice) throws(StoreFailure) -> SliceReport {
+        let report: SliceReport
+        do {
+            report = try apply(slice, slice.records, movesCheckpoint: true)
+        } catch let failure where failure.code == Self.foreignKeyCode {
+            report = try applyOneByOne(slice)
+        }
+        if !report.wasDropped {
+            appliedSpeakers.speak()
+            stateSpeakers.speak()
+        }
+        return report
+    }
+
+    /// SQLITE_CONSTRAINT_FOREIGNKEY.
+    private static let foreignKeyCode = 787
+
+    private func apply(
+        _ slice: PageSlice, _ records: [ServerRecord], movesCheckpoint: Bool
+    ) throws(StoreFailure) -> SliceReport {
         let now = now
-        let report = try perform("applying a slice") { db in
+        return try perform("applying a slice") { db in
             let checkpoint = try Meta.integer(db, .checkpoint) ?? 0
             let epoch = try Meta.text(db, .epoch)
             guard slice.from <= checkpoint, epoch == nil || epoch == slice.epoch else {
@@ -25,20 +44,43 @@ extension Store: RecordStore {
             if epoch == nil { try Meta.set(db, .epoch, slice.epoch) }
             let report = try RowWriter.applying(db) {
                 let applier = try SliceApplier(db, context, now: now)
-                try applier.apply(slice.records)
+                try applier.apply(records)
                 try applier.retryHeld([.constraint, .unsent], limit: 100)
                 return applier.report
             }
             // A late copy of an earlier page takes nothing back.
-            if slice.checkpoint > checkpoint { try Meta.set(db, .checkpoint, slice.checkpoint) }
+            if movesCheckpoint, slice.checkpoint > checkpoint {
+                try Meta.set(db, .checkpoint, slice.checkpoint)
+            }
             try Clock.observe(db, slice.stamp)
             return report
         }
-        if !report.wasDropped {
-            appliedSpeakers.speak()
-            stateSpeakers.speak()
+    }
+
+    /// A foreign key of the app's that the schema does not tell of broke at the commit: each record goes alone, the one
+    /// at fault is held, and the checkpoint moves when all are in.
+    private func applyOneByOne(_ slice: PageSlice) throws(StoreFailure) -> SliceReport {
+        var sum = SliceReport()
+        for record in slice.records {
+            do {
+                let report = try apply(slice, [record], movesCheckpoint: false)
+                if report.wasDropped { return report }
+                sum.applied += report.applied
+                sum.deleted += report.deleted
+                sum.held += report.held
+                sum.conflicts += report.conflicts
+                sum.touched += report.touched
+            } catch let failure where failure.code == Self.foreignKeyCode {
+                let now = now
+                try perform("holding a record") { db in
+                    try HeldRecords.hold(db, record, .constraint, detail: failure.message)
+                    try Journal.event(db, .quarantined, record.key, detail: failure.message, at: now)
+                }
+                sum.held += 1
+            }
         }
-        return report
+        let end = try apply(slice, [], movesCheckpoint: true)
+        return end.wasDropped ? end : sum
     }
 
     public func bind(dataset: String?, epoch: String) throws(StoreFailure) {

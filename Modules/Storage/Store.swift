@@ -11,6 +11,9 @@ public actor Store {
     public nonisolated let database: any DatabaseWriter
     /// The declared entities.
     public nonisolated let schema: Schema
+    /// Where a file that was found corrupt was moved to, when this store opened; its queue was saved as far as it could
+    /// be read, and everything else comes with the next download.
+    public nonisolated let movedAside: String?
     nonisolated let configuration: StoreConfiguration
     nonisolated let context: ApplyContext
     nonisolated let queueSpeakers = Speakers()
@@ -21,7 +24,9 @@ public actor Store {
     /// The generation of the lease that this store took last.
     var leaseGeneration: Int64?
 
-    public nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
+    public nonisolated var unownedExecutor: UnownedSerialExecutor {
+        executor.asUnownedSerialExecutor()
+    }
 
     /// Opens the file, which is made where there is none.
     ///
@@ -31,10 +36,11 @@ public actor Store {
     /// - Throws: ``StoreFailure``: `refused` for another account's file or a newer program's, `corrupt` where the file
     ///   is no database, `busy`, `full`, `io` and `readOnly` as SQLite says, `invalid` where table and schema differ.
     public init(
-        path: String, schema: Schema, account: String? = nil, configuration: StoreConfiguration = .init()
+        path: String, schema: Schema, account: String? = nil,
+        configuration: StoreConfiguration = .init()
     ) throws(StoreFailure) {
-        let database = try Opening.open(path: path, configuration)
-        try self.init(database: database, schema: schema, account: account, configuration: configuration)
+        let opened = try Opening.open(path: path, schema, account: account, configuration)
+        self.init(opened, schema, configuration)
     }
 
     /// Joins a database that the app has opened already; it must be in WAL mode to be shared with other processes.
@@ -43,8 +49,14 @@ public actor Store {
         database: any DatabaseWriter, schema: Schema, account: String? = nil,
         configuration: StoreConfiguration = .init()
     ) throws(StoreFailure) {
-        context = try Opening.prepare(database, schema, account: account, configuration)
-        self.database = database
+        let context = try Opening.prepare(database, schema, account: account, configuration)
+        self.init(Opening.Opened(database: database, context: context), schema, configuration)
+    }
+
+    private init(_ opened: Opening.Opened, _ schema: Schema, _ configuration: StoreConfiguration) {
+        context = opened.context
+        database = opened.database
+        movedAside = opened.movedAside
         self.schema = schema
         self.configuration = configuration
         executor = configuration.executor ?? FileExecutor()  // live
@@ -65,21 +77,22 @@ public actor Store {
     public func write<T: Sendable>(
         unit: Bool = false, intent: String? = nil, _ body: @Sendable (Database) throws -> T
     ) throws(StoreFailure) -> T {
-        let configuration = configuration
-        return try perform("writing") { db in
+        try perform("writing") { db in
             let name = unit ? try Clock.freshKey(db) : nil
-            try Clock.begin(db, configuration, unit: name, intent: intent)
+            try Clock.mark(db, unit: name, intent: intent)
             let result = try body(db)
             if let name { try Clock.checkUnit(db, name) }
-            if unit || intent != nil { try Clock.begin(db, configuration, unit: nil, intent: nil) }
+            if unit || intent != nil { try Clock.mark(db, unit: nil, intent: nil) }
             return result
         }
     }
 
     /// For tests: the time that triggers read from now on, milliseconds since 1970; `nil` is the system's.
     public func setTriggerClock(_ milliseconds: Int64?) throws(StoreFailure) {
-        try perform("setting the clock") { db in
-            try db.execute(sql: "UPDATE sync_clock SET wall = ? WHERE one = 1", arguments: [milliseconds])
+        do {
+            try database.write { db in try Clock.setWall(db, milliseconds) }
+        } catch {
+            throw StoreFailure(error, while: "setting the clock")
         }
     }
 
@@ -88,19 +101,48 @@ public actor Store {
         queueSpeakers.finish()
         appliedSpeakers.finish()
         stateSpeakers.finish()
-        do { try database.close() } catch { throw StoreFailure(error, while: "closing the database") }
+        do {
+            // The file is whole then, also for who copies it without its `-wal`; another process at work may prevent it.
+            try database.writeWithoutTransaction { db in
+                do { _ = try db.checkpoint(.truncate) } catch let error as DatabaseError
+                    where error.resultCode == .SQLITE_BUSY
+                {
+                    return
+                }
+            }
+            try database.close()
+        } catch {
+            throw StoreFailure(error, while: "closing the database")
+        }
     }
 
     // MARK: - Performing
 
     /// One write transaction.
     func perform<T>(_ doing: String, _ body: (Database) throws -> T) throws(StoreFailure) -> T {
-        do { return try database.write(body) } catch { throw StoreFailure(error, while: doing) }
+        do {
+            return try database.write { db in
+                // A test's time; live, the triggers read the system's by themselves.
+                if configuration.fixesTriggerClock {
+                    try Clock.setWall(db, configuration.clock.nowMilliseconds)
+                }
+                return try body(db)
+            }
+        } catch {
+            throw failure(error, doing)
+        }
     }
 
     /// One read transaction.
     func look<T>(_ doing: String, _ body: (Database) throws -> T) throws(StoreFailure) -> T {
-        do { return try database.read(body) } catch { throw StoreFailure(error, while: doing) }
+        do { return try database.read(body) } catch { throw failure(error, doing) }
+    }
+
+    /// The failure; one that says that the file is corrupt makes the next opening look it through.
+    func failure(_ error: any Error, _ doing: String) -> StoreFailure {
+        let failure = StoreFailure(error, while: doing)
+        if failure.kind == .corrupt { CorruptionMark(database: database.path).set() }
+        return failure
     }
 
     var now: Int64 { configuration.clock.nowMilliseconds }

@@ -13,6 +13,7 @@ struct Arguments {
     private var withoutFaults: Set<Int> = []
     private var bug: PlantedBug?
     private var folder: String?
+    private var server: SimulationOptions.Server?
 
     struct Mistake: Error, CustomStringConvertible {
         let description: String
@@ -22,6 +23,7 @@ struct Arguments {
         simulate [--seeds N] [--from S] [--jobs J]       runs N seeds from S on
         simulate --trace SEED [--without-steps LIST] [--without-faults LIST] [--bug NAME]
         simulate --shrink SEED [--bug NAME]              leaves out what the failure does not need
+        any of them with [--server model|reference] [--folder PATH]
         simulate --plant [NAME] [--seeds N] [--from S]   plants bugs and looks whether they are found
         """
 
@@ -61,6 +63,9 @@ struct Arguments {
             case "--folder":
                 place += 1
                 if place < arguments.count { folder = arguments[place] }
+            case "--server":
+                place += 1
+                if place < arguments.count { server = SimulationOptions.Server(rawValue: arguments[place]) }
             case "--bug":
                 place += 1
                 if place < arguments.count { bug = try planted(arguments[place]) }
@@ -81,8 +86,9 @@ struct Arguments {
         // Files in memory, where the system has such a place: thousands of databases are made and thrown away.
         let memory = "/dev/shm"
         let usual = FileManager.default.isWritableFile(atPath: memory) ? memory : NSTemporaryDirectory()
-        return try SimulationOptions(
-            folder: folder ?? usual, keepsTrace: prints, withoutSteps: withoutSteps, withoutFaults: withoutFaults,
-            bug: bug)
+        var options = try SimulationOptions(
+            folder: folder ?? usual, withoutSteps: withoutSteps, withoutFaults: withoutFaults, bug: bug)
+        options.server = server
+        return options
     }
 }

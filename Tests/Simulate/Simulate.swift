@@ -61,9 +61,10 @@ struct Simulate {
     // MARK: One seed
 
     private static func printTrace(_ arguments: Arguments, _ options: SimulationOptions) throws {
+        var live = options
+        live.onLine = { print($0) }
         for seed in arguments.seeds {
-            let report = try Simulation.run(seed: seed, options)
-            for line in report.trace { print(line) }
+            let report = try Simulation.run(seed: seed, live)
             print("seed \(seed): \(report.localWrites) writes, \(report.faultCount) faults, trace \(report.traceHash)")
             for violation in report.violations { print(violation) }
         }

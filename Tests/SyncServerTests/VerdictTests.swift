@@ -38,7 +38,8 @@ struct VerdictTests {
         try server.sync("dev-1", [server.create("k1", 1, "board", "b1", ["name": "A", "desc": "d"], at: -1000)])
         try server.sync("dev-1", [server.update("k2", 2, "board", "b1", ["name": ("A", "B")], at: -500)], from: 1)
         let late = try server.sync(
-            "dev-2", [server.update("k1", 1, "board", "b1", ["name": ("A", "C"), "desc": ("d", "e")], at: -600)], from: 1)
+            "dev-2", [server.update("k1", 1, "board", "b1", ["name": ("A", "C"), "desc": ("d", "e")], at: -600)],
+            from: 1)
         #expect(late.verdict("k1") == "merged")
         #expect(late.result("k1")["record"]["fields"] == ["name": "B", "desc": "e"])
         let newer = try server.sync("dev-2", [server.update("k2", 2, "board", "b1", ["name": ("A", "D")])], from: 1)

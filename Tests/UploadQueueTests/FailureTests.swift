@@ -41,10 +41,10 @@ struct FailureTests {
     func urgency() async throws {
         let fixture = try Fixture()
         _ = await fixture.boards(1)
-        _ = try await fixture.fail(try await fixture.batch(), .status(503))
+        _ = try await fixture.fail(try await fixture.batch(), .http(503))
         #expect(try await fixture.queue.take(urgency: .routine).batch == nil)
         let claim = try await fixture.batch(.user)
-        let take = try await fixture.queue.settle(claim, failure: .status(429, retryAfter: 7), urgency: .user)
+        let take = try await fixture.queue.settle(claim, failure: .http(429, retryAfter: 7), urgency: .user)
         #expect(take.waitsUntil == fixture.wall.nowMilliseconds + 7_000)
         #expect(try await fixture.queue.take(urgency: .user).waitsUntil == fixture.wall.nowMilliseconds + 7_000)
         fixture.advance(seconds: 6.999)
@@ -57,7 +57,7 @@ struct FailureTests {
     func noHotLoop() async throws {
         let fixture = try Fixture()
         _ = await fixture.boards(1)
-        for failure in [ExchangeFailure.offline, .status(500), .status(400), .timeout] {
+        for failure in [ExchangeFailure.offline, .http(500), .http(400), .timeout] {
             let claim = try await fixture.batch(.user)
             let take = try await fixture.queue.settle(claim, failure: failure, urgency: .user)
             #expect(take.batch == nil)
@@ -83,7 +83,7 @@ struct FailureTests {
     func clockJump(_ direction: Int64) async throws {
         let fixture = try Fixture()
         _ = await fixture.boards(1)
-        _ = try await fixture.fail(try await fixture.batch(), .status(503, retryAfter: 60))
+        _ = try await fixture.fail(try await fixture.batch(), .http(503, retryAfter: 60))
         fixture.wall.advance(milliseconds: direction * 365 * 86_400_000)
         fixture.advance(seconds: 59)
         #expect(try await fixture.queue.take(urgency: .user).batch == nil)
@@ -103,7 +103,7 @@ struct FailureTests {
             let isTooLarge = claim.changes.count > 16 || claim.ids.contains(ids[9])
             take =
                 isTooLarge
-                ? try await fixture.fail(claim, .status(413)) : try await fixture.settle(claim) { _ in .done }
+                ? try await fixture.fail(claim, .http(413)) : try await fixture.settle(claim) { _ in .done }
         }
         #expect(sizes.prefix(4) == [40, 20, 10, 5])
         #expect(try await fixture.queue.failures().map(\.queued.change.id) == [ids[9]])
@@ -121,7 +121,7 @@ struct FailureTests {
         let fixture = try Fixture()
         await fixture.log.write(
             [.init(.create, RecordKey("board", "a")), .init(.create, RecordKey("board", "b"))], isUnit: true)
-        let take = try await fixture.fail(try await fixture.batch(), .status(413))
+        let take = try await fixture.fail(try await fixture.batch(), .http(413))
         #expect(take.summary.failed == 2 && take.isNothing)
     }
 
@@ -133,7 +133,7 @@ struct FailureTests {
         var sizes: [Int] = []
         while let claim = take.batch, claim.changes.count > 1 {
             sizes.append(claim.changes.count)
-            take = try await fixture.fail(claim, .status(400))
+            take = try await fixture.fail(claim, .http(400))
         }
         #expect(sizes == [8, 4, 2])
         #expect(take.ids == [ids[0]])
@@ -142,7 +142,7 @@ struct FailureTests {
 
     @Test(
         "5xx and time-outs halve a request with several changes only when they repeat three times",
-        arguments: [ExchangeFailure.status(503), .status(500), .timeout])
+        arguments: [ExchangeFailure.http(503), .http(500), .timeout])
     func repeated(_ failure: ExchangeFailure) async throws {
         let fixture = try Fixture()
         _ = await fixture.boards(8)
@@ -173,7 +173,7 @@ struct FailureTests {
         let fixture = try Fixture()
         let ids = await fixture.boards(10)
         let claim = try await fixture.batch()
-        let take = try await fixture.fail(claim, .status(401))
+        let take = try await fixture.fail(claim, .http(401))
         #expect(take.isWithoutCredentials)
         fixture.advance(seconds: 100_000)
         for urgency in [Urgency.routine, .user] {
@@ -191,10 +191,10 @@ struct FailureTests {
     func credentialsOnce() async throws {
         let fixture = try Fixture()
         _ = await fixture.boards(1)
-        _ = try await fixture.fail(try await fixture.batch(), .status(401))
+        _ = try await fixture.fail(try await fixture.batch(), .http(401))
         let other = await fixture.restarted()
         let claim = try #require(try await other.take(urgency: .user).batch)
-        #expect(try await other.settle(claim, failure: .status(401), urgency: .user).isWithoutCredentials)
+        #expect(try await other.settle(claim, failure: .http(401), urgency: .user).isWithoutCredentials)
         #expect(try await other.take(urgency: .user).isWithoutCredentials)
     }
 
@@ -269,8 +269,8 @@ struct FailureTests {
         _ = await fixture.boards(1)
         let claim = try await fixture.batch()
         await fixture.log.failNext(StoreFailure(kind: .full, message: "disk full"))
-        await #expect(throws: StoreFailure.self) {
-            try await fixture.fail(claim, .status(503, retryAfter: 60))
+        await #expect(throws: StoreFailure.self) { () async throws in
+            try await fixture.fail(claim, .http(503, retryAfter: 60))
         }
         #expect(try await fixture.queue.take(urgency: .user).batch == nil)
         fixture.advance(seconds: 60)

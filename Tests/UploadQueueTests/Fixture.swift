@@ -87,7 +87,7 @@ extension Verdict {
 }
 
 extension ExchangeFailure {
-    static func status(_ status: Int, retryAfter: Double? = nil, on target: FailureTable.Target = .exchange) -> Self {
+    static func http(_ status: Int, retryAfter: Double? = nil, on target: FailureTable.Target = .exchange) -> Self {
         ExchangeFailure(
             kind: FailureTable().classify(status: status, on: target) ?? .network, status: status,
             message: "status \(status)", retryAfterSeconds: retryAfter, reachedServer: true)

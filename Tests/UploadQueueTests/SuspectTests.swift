@@ -8,7 +8,7 @@ import Testing
 struct SuspectTests {
     @Test(
         "QUE-06 a change that fails alone while probes work uses its attempts up, and is set aside uncertain",
-        arguments: [ExchangeFailure.status(500), .status(503), .status(400), .timeout])
+        arguments: [ExchangeFailure.http(500), .http(503), .http(400), .timeout])
     func poison(_ failure: ExchangeFailure) async throws {
         let fixture = try Fixture()
         let ids = await fixture.boards(1)
@@ -41,7 +41,7 @@ struct SuspectTests {
         _ = await fixture.boards(1)
         for number in 1...3 {
             let claim = try await fixture.batch(.user)
-            _ = try await fixture.fail(claim, .status(500))
+            _ = try await fixture.fail(claim, .http(500))
             #expect(try await fixture.queue.queued().map(\.attempts) == [0])
             if number < 3 { try await fixture.queue.probed(succeeded: true) }
         }
@@ -57,7 +57,7 @@ struct SuspectTests {
         let ids = await fixture.boards(50)
         for _ in 0..<200 {
             if let claim = try await fixture.queue.take(urgency: .user).batch {
-                _ = try await fixture.fail(claim, .status(503))
+                _ = try await fixture.fail(claim, .http(503))
             }
             try await fixture.queue.probed(succeeded: false)
         }
@@ -76,7 +76,7 @@ struct SuspectTests {
     func brokenRow() async throws {
         let fixture = try Fixture()
         _ = await fixture.boards(1)
-        for failure in [ExchangeFailure.status(500), .status(500), .offline, .status(500), .status(500)] {
+        for failure in [ExchangeFailure.http(500), .http(500), .offline, .http(500), .http(500)] {
             _ = try await fixture.fail(try await fixture.batch(.user), failure)
         }
         try await fixture.queue.probed(succeeded: true)
@@ -87,7 +87,7 @@ struct SuspectTests {
     func neverCounted() async throws {
         let fixture = try Fixture()
         _ = await fixture.boards(1)
-        for failure in [ExchangeFailure.status(429), .offline, .status(401)] {
+        for failure in [ExchangeFailure.http(429), .offline, .http(401)] {
             for _ in 0..<20 {
                 guard let claim = try await fixture.queue.take(urgency: .user).batch else { continue }
                 _ = try await fixture.fail(claim, failure)
@@ -101,7 +101,7 @@ struct SuspectTests {
     func noProbe() async throws {
         let fixture = try Fixture()
         _ = await fixture.boards(1)
-        for _ in 0..<3 { _ = try await fixture.fail(try await fixture.batch(.user), .status(500)) }
+        for _ in 0..<3 { _ = try await fixture.fail(try await fixture.batch(.user), .http(500)) }
         var refusals = 0
         while try await fixture.queue.take(urgency: .user).batch == nil { refusals += 1 }
         #expect(refusals == Suspicion.mostRefusals)
@@ -120,7 +120,7 @@ struct SuspectTests {
             }
             requests += 1
             if claim.ids.contains(ids[41]) {
-                _ = try await fixture.fail(claim, .status(500))
+                _ = try await fixture.fail(claim, .http(500))
                 try await fixture.queue.probed(succeeded: true)
             } else {
                 acknowledged.formUnion(claim.ids)
@@ -143,7 +143,7 @@ struct SuspectTests {
             rounds += 1
             if let claim = try await fixture.queue.take(urgency: .user).batch {
                 #expect(claim.changes.count == 2)
-                _ = try await fixture.fail(claim, .status(500))
+                _ = try await fixture.fail(claim, .http(500))
             }
             try await fixture.queue.probed(succeeded: true)
         }

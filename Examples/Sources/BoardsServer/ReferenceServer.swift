@@ -32,7 +32,8 @@ public enum ReferenceServer {
         let backend = try open(place.path, options)
         let failure = await serve(options, backend, book, logger, signals, ready)
         do {
-            try await backend.close()
+            // A task of its own, awaited here: the one that runs the server may be cancelled, and must close all the same.
+            try await Task { try await backend.close() }.value
         } catch {
             if failure == nil { throw .store("The database did not close: \(error).") }
         }
@@ -64,6 +65,17 @@ public enum ReferenceServer {
             }
             guard let result else { throw ServeFailure.store("The server ended before it was ready.") }
             return result
+        }
+    }
+
+    /// Copies a database, while a server may be running on it, into a file that is not there yet.
+    ///
+    /// The copy knows that it is one: a server that is started on it begins a new epoch.
+    public static func backup(database: String, to target: String) throws(ServeFailure) {
+        do {
+            try SyncService.backup(database: database, to: target)
+        } catch {
+            throw .store(ServeFailure.sentence(error))
         }
     }
 

@@ -62,10 +62,12 @@ public struct ConnectionLimits: Sendable, Equatable {
     public var bodyDeadline: Double = 120
     /// A kept connection without a request, or an answer of which nothing was taken.
     public var idle: Double = 60
+    /// A refusal waits for the rest of its request, which is thrown away, until nothing came for so long.
+    public var refusalIdle: Double = 1
     /// What is left of a refused request is read and thrown away for so long, so that the refusal arrives.
     public var drainDeadline: Double = 10
     /// And so many bytes of it.
-    public var drainBytes = 256 << 20
+    public var drainBytes = 64 << 20
     /// What was begun when the server stops may take so long.
     public var stopDeadline: Double = 5
 

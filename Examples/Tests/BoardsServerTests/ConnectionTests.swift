@@ -147,6 +147,44 @@ import Testing
         }
     }
 
+    @Test("a refusal waits for the request's end, and the connection goes on")
+    func heldRefusal() async throws {
+        var options = ServerOptions.testing
+        options.connections.refusalIdle = 60
+        options.connections.drainDeadline = 60
+        try await TestServer.run(HeldBackend(), options: options) { server in
+            try await RawConnection.open(server.port) { connection in
+                let refused = String.post("abc", fields: ["Content-Type: text/plain"])
+                try await connection.send(String(refused.dropLast()))
+                try await connection.send("c" + .post("{}"))
+                #expect(try await connection.answer()?.head.hasPrefix("HTTP/1.1 415") == true)
+                #expect(try await connection.answer()?.head.hasPrefix("HTTP/1.1 200") == true)
+            }
+        }
+    }
+
+    @Test("a refusal comes all the same when the request does not end, and the connection does")
+    func refusalWithoutEnd() async throws {
+        var options = ServerOptions.testing
+        options.connections.refusalIdle = 0.05
+        options.connections.drainDeadline = 0.1
+        try await TestServer.run(HeldBackend(), options: options) { server in
+            let refused = String.post("abc", fields: ["Content-Type: text/plain"])
+            let answer = try await RawConnection.say(String(refused.dropLast()), to: server.port)
+            #expect(answer.hasPrefix("HTTP/1.1 415") && answer.lowercased().contains("connection: close"))
+        }
+    }
+
+    @Test("a body that is declared far too large is refused before it comes")
+    func declared() async throws {
+        try await TestServer.run(HeldBackend()) { server in
+            let head =
+                "POST /api/sync HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 99999999999\r\n\r\n"
+            let answer = try await RawConnection.say(head, to: server.port)
+            #expect(answer.hasPrefix("HTTP/1.1 413"))
+        }
+    }
+
     @Test("a client that asks first is told to go on")
     func expectation() async throws {
         try await TestServer.run(HeldBackend()) { server in

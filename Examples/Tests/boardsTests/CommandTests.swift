@@ -125,7 +125,7 @@ struct CommandTests {
         #expect(pending[0]?["operation"] == "create")
         #expect(pending[0]?["entity"] == "board")
         #expect(pending[3]?["fields"]?["name"] == ["old": "Pond", "new": "Lake"])
-        guard case .string(let change)? = pending[3]?["changeID"] else { return Issue.record("no changeID") }
+        let change = try #require(pending[3]?["changeID"]?.string)
         try await shop.ok("A", "cancel", change)
         #expect(try await shop.ok("A", "show", "card", ids.card).contains(#""name":"Pond""#))
         #expect(try await shop.on("A", "pending", "--json").json.count == 3)

@@ -21,7 +21,7 @@ public struct EngineConfiguration: Sendable {
         pageLimit: Int = 1_000, sliceRecords: Int = 500, sliceBytes: Int = 1 << 20, leaseSeconds: Double = 30,
         process: Int32 = ProcessInfo.processInfo.processIdentifier,  // live
         intervals: Scheduler.Intervals = Scheduler.Intervals(), breaker: CircuitBreaker = CircuitBreaker(),
-        retryPause: Duration = .milliseconds(200), longestRetryPause: Duration = .seconds(2)
+        retryPause: Duration = .milliseconds(200), longestRetryPause: Duration = .seconds(1)
     ) {
         self.pageLimit = pageLimit
         self.sliceRecords = sliceRecords

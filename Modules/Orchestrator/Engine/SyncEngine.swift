@@ -96,8 +96,8 @@ public actor SyncEngine {
             let report = await withDeadline(limit - elapsed.read()) { await self.serialized(.user) }
             total.add(report)
             let left = try await store.summary()
-            guard let wait = pauses.next(after: report, left, nowMilliseconds: wallClock.nowMilliseconds) else { break }
-            guard elapsed.read() + wait < limit, await slept(wait) else { break }
+            let pause = pauses.next(after: report, left, nowMilliseconds: wallClock.nowMilliseconds)
+            guard let wait = pause?.fitting(limit - elapsed.read()), await slept(wait) else { break }
         }
         return SyncSummary(report: total, queue: try await store.summary(), held: try await store.position().held)
     }

@@ -4,6 +4,20 @@ import SyncCore
 ///
 /// Our own pauses are short and grow; what the server asked for is a floor under them.
 struct RetryPauses: Sendable {
+    /// A pause, and whether it can be cut short for a last try before the time is over.
+    struct Pause: Sendable, Equatable {
+        var wait: Duration
+        /// Asked for by the server: a shorter one is of no use.
+        var isServers = false
+
+        /// What can be waited of it when so much time is left; `nil` if no try would fit behind it.
+        func fitting(_ left: Duration) -> Duration? {
+            if wait < left { return wait }
+            let lastTry = Duration.milliseconds(300)
+            return isServers || left <= lastTry ? nil : left - lastTry
+        }
+    }
+
     private let first: Duration
     private let longest: Duration
     private var own: Duration
@@ -15,17 +29,24 @@ struct RetryPauses: Sendable {
     }
 
     /// The pause before the next cycle; `nil` if none is worth while.
-    mutating func next(after report: CycleReport, _ left: QueueSummary, nowMilliseconds now: Int64) -> Duration? {
-        guard report.end == .complete else { return grow(Self.floor(of: report.end, own: own, now)) }
+    mutating func next(after report: CycleReport, _ left: QueueSummary, nowMilliseconds now: Int64) -> Pause? {
+        guard report.end == .complete else {
+            guard let wait = Self.floor(of: report.end, own: own, now) else { return nil }
+            defer { grow() }
+            return Pause(wait: wait, isServers: wait > own)
+        }
         guard left.hasWork, !left.schedule.needsCredentials else { return nil }
         let floors = [left.schedule.serverNotBeforeMilliseconds, left.schedule.changesNotBeforeMilliseconds]
-        if let floor = floors.compactMap({ $0 }).max(), floor > now { return .milliseconds(floor - now) }
+        if let floor = floors.compactMap({ $0 }).max(), floor > now {
+            return Pause(wait: .milliseconds(floor - now), isServers: true)
+        }
         if report.acknowledged + report.merged + report.refused + report.conflicts > 0 {
             // It goes forward: what is left was made meanwhile, or waits behind what was just decided.
             own = first
-            return .zero
+            return Pause(wait: .zero)
         }
-        return grow(own)
+        defer { grow() }
+        return Pause(wait: own)
     }
 
     /// The least pause after an end; `nil` where trying again by itself changes nothing.
@@ -44,9 +65,5 @@ struct RetryPauses: Sendable {
         }
     }
 
-    private mutating func grow(_ pause: Duration?) -> Duration? {
-        guard let pause else { return nil }
-        own = min(own * 2, longest)
-        return pause
-    }
+    private mutating func grow() { own = min(own * 2, longest) }
 }

@@ -3,10 +3,11 @@ import SyncCore
 
 /// One entity's table while slices are applied: statements that are prepared once, and what a row refers to.
 final class AppliedTable {
-    /// A column whose value must be the id of a row that is there.
+    /// A column whose value must be the key of a row that is there.
     struct Need {
         let field: FieldSchema
-        let target: EntitySchema
+        /// The entity of that row, or its table where it is none of ours.
+        let target: String
         let sql: String
     }
 
@@ -18,19 +19,25 @@ final class AppliedTable {
     /// Rows that are known to be there, by target entity; grows by slices and is dropped with this value.
     private var known: [String: Set<String>] = [:]
 
-    init(_ db: Database, _ entity: EntitySchema, _ schema: Schema, foreignKeys: Set<String>) {
+    init(
+        _ db: Database, _ entity: EntitySchema, _ schema: Schema,
+        foreignKeys: [String: ApplyContext.ForeignKey]
+    ) {
         self.db = db
         self.entity = entity
         writer = RowWriter(entity)
         needs = entity.fields.compactMap { field in
-            guard let reference = field.reference, let target = schema[reference.entity],
-                reference.isParent || foreignKeys.contains(field.column.lowercased())
-            else { return nil }
-            let sql = """
-                SELECT 1 FROM \(RowWriter.quoted(target.table)) WHERE \(RowWriter.quoted(target.keyColumn)) = ?
-                """
-            return Need(field: field, target: target, sql: sql)
+            if let reference = field.reference, reference.isParent, let parent = schema[reference.entity] {
+                return Need(
+                    field: field, target: parent.name, sql: Self.exists(parent.table, parent.keyColumn))
+            }
+            guard let key = foreignKeys[field.column.lowercased()] else { return nil }
+            return Need(field: field, target: key.target, sql: Self.exists(key.table, key.column))
         }
+    }
+
+    private static func exists(_ table: String, _ column: String) -> String {
+        "SELECT 1 FROM \(RowWriter.quoted(table)) WHERE \(RowWriter.quoted(column)) = ?"
     }
 
     /// The column values of the declared fields that the record has, in declared order; `nil` for those it has not.
@@ -46,7 +53,7 @@ final class AppliedTable {
     func missing(_ key: RecordKey, _ fields: [String: FieldValue]) throws -> RecordKey? {
         for need in needs {
             guard case .string(let id)? = fields[need.field.name] else { continue }
-            let target = need.target.name
+            let target = need.target
             if known[target]?.contains(id) == true || (target == key.entity && id == key.id) { continue }
             guard try Row.fetchOne(db.cachedStatement(sql: need.sql), arguments: [id]) != nil else {
                 return RecordKey(target, id)
@@ -54,6 +61,15 @@ final class AppliedTable {
             known[target, default: []].insert(id)
         }
         return nil
+    }
+
+    /// Whether the row has a value for the field.
+    func hasValue(_ field: FieldSchema, _ id: String) throws -> Bool {
+        let sql = """
+            SELECT 1 FROM \(RowWriter.quoted(entity.table)) \
+            WHERE \(RowWriter.quoted(entity.keyColumn)) = ? AND \(RowWriter.quoted(field.column)) IS NOT NULL
+            """
+        return try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [id]) != nil
     }
 
     /// A row that was there is there no more, with whatever went with it.

@@ -9,8 +9,16 @@ struct ApplyContext: Sendable {
     let changes: ChangeTable
     /// The names of each entity's declared fields.
     let fieldNames: [String: Set<String>]
-    /// The columns of each entity that the app's table holds to another table's key, in lower case.
-    let foreignKeys: [String: Set<String>]
+    /// By entity and column (in lower case), what the app's table holds the column to.
+    let foreignKeys: [String: [String: ForeignKey]]
+
+    /// The row that a foreign key of the app's table asks for.
+    struct ForeignKey: Sendable {
+        var table: String
+        var column: String
+        /// The entity of that table, or its name where it is none.
+        var target: String
+    }
 
     init(_ db: Database, _ schema: Schema, deltas: any DeltaCalculation) throws {
         self.schema = schema
@@ -21,10 +29,13 @@ struct ApplyContext: Sendable {
             hold: { db, record, reason in try Self.hold(db, record, reason, schema) })
         fieldNames = Dictionary(
             uniqueKeysWithValues: schema.entities.map { ($0.name, Set($0.fields.map(\.name))) })
-        var keys: [String: Set<String>] = [:]
+        var keys: [String: [String: ForeignKey]] = [:]
         for entity in schema.entities {
             for key in try db.foreignKeys(on: entity.table) where key.mapping.count == 1 {
-                keys[entity.name, default: []].insert(key.mapping[0].origin.lowercased())
+                let table = key.destinationTable
+                let owner = schema.entities.first { $0.table.lowercased() == table.lowercased() }
+                keys[entity.name, default: [:]][key.mapping[0].origin.lowercased()] = ForeignKey(
+                    table: table, column: key.mapping[0].destination, target: owner?.name ?? table)
             }
         }
         foreignKeys = keys
@@ -33,7 +44,8 @@ struct ApplyContext: Sendable {
     /// The unsent changes of a record that left all scopes are set aside; their values stay with the failure.
     func setAsideGone(_ db: Database, _ key: RecordKey, _ now: Int64) throws {
         let reason = SetAsideReason(
-            code: "gone", message: "The record left what this account may see; its unsent changes are kept here.")
+            code: "gone",
+            message: "The record left what this account may see; its unsent changes are kept here.")
         try changes.setAside(db, allOf: key, reason, now: now)
     }
 
@@ -57,7 +69,7 @@ struct ApplyContext: Sendable {
         case .broken(let detail): try HeldRecords.hold(db, record, .constraint, detail: detail)
         case .missingParent:
             guard let entity = schema[record.key.entity] else { return }
-            let table = AppliedTable(db, entity, schema, foreignKeys: [])
+            let table = AppliedTable(db, entity, schema, foreignKeys: [:])
             guard let missing = try table.missing(record.key, record.fields) else { return }
             try HeldRecords.hold(db, record, .parent, detail: "\(missing) is not here", waits: missing)
         }

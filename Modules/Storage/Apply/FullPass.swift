@@ -76,6 +76,53 @@ enum FullPass {
         return applier.report.deleted
     }
 
+    /// Writes what history lost as if the user did it now; the entries are done then.
+    static func restore(_ db: Database, _ schema: Schema) throws -> Int {
+        var records: Set<RecordKey> = []
+        // Parents come first: a child's row needs its parent's.
+        let ranks = Dictionary(uniqueKeysWithValues: schema.entities.enumerated().map { ($1.name, $0) })
+        let ordered = try lost(db).sorted {
+            (ranks[$0.key.entity] ?? 0, $0.number) < (ranks[$1.key.entity] ?? 0, $1.number)
+        }
+        for entry in ordered {
+            guard let entity = schema[entry.key.entity] else { continue }
+            let writer = RowWriter(entity)
+            let fields = entry.fields.filter { entity.field($0.key) != nil }
+            if entry.isWhole {
+                guard try !writer.exists(db, entry.key.id) else { continue }
+                try writer.upsert(db, entry.key.id, fields)
+            } else if try !writer.update(db, entry.key.id, fields) {
+                continue
+            }
+            records.insert(entry.key)
+            try db.execute(
+                sql: "UPDATE sync_conflict SET kind = 'restored' WHERE number = ?", arguments: [entry.number])
+        }
+        return records.count
+    }
+
+    /// One entry of the journal about what history lost.
+    private struct Lost {
+        var number: Int64
+        var key: RecordKey
+        var fields: [String: FieldValue]
+        /// The whole record is meant, not a field.
+        var isWhole: Bool
+    }
+
+    private static func lost(_ db: Database) throws -> [Lost] {
+        let sql = "SELECT number, entity, id, field, mine FROM sync_conflict WHERE kind = 'lostByServer'"
+        return try Row.fetchAll(db, sql: sql).compactMap { row in
+            guard let json = row[4] as String? else { return nil }
+            let (key, mine) = (RecordKey(row[1], row[2]), try FieldValue(json: json, maximumDepth: 80))
+            if let field = row[3] as String? {
+                return Lost(number: row[0], key: key, fields: [field: mine], isWhole: false)
+            }
+            guard case .object(let fields) = mine else { return nil }
+            return Lost(number: row[0], key: key, fields: fields, isWhole: true)
+        }
+    }
+
     /// Rows in step: the server knows them, and nothing of theirs is unsent.
     private static func inStep(_ db: Database) throws -> Int64 {
         // A base is kept apart only for what has unsent changes, and for what is dead.

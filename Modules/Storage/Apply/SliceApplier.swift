@@ -18,6 +18,8 @@ final class SliceApplier {
     private var tables: [String: AppliedTable] = [:]
     private let hasQueue: Bool
     private var hasHeld: Bool
+    /// Fields (`card.desc`) that the server's records are known to lack.
+    private var missingFields: Set<String> = []
 
     init(_ db: Database, _ context: ApplyContext, now: Int64) throws {
         self.db = db
@@ -149,7 +151,8 @@ final class SliceApplier {
                 case .done:
                     try noteReleased(record.key)
                     keys.append(record.key)
-                case .waits(let missing): try hold(record, .parent, "\(missing) is not here", waits: missing)
+                case .waits(let missing):
+                    try hold(record, .parent, "\(missing) is not here", waits: missing)
                 case .held(let reason, let detail): try hold(record, reason, detail)
                 }
             }
@@ -172,7 +175,8 @@ final class SliceApplier {
         report.held += 1
         switch reason {
         case .unknownEntity: try noteUnknown(record.key)
-        case .type, .constraint: if isNew { try Journal.event(db, .quarantined, record.key, detail: detail, at: now) }
+        case .type, .constraint:
+            if isNew { try Journal.event(db, .quarantined, record.key, detail: detail, at: now) }
         case .parent, .unsent: break
         }
     }
@@ -180,7 +184,8 @@ final class SliceApplier {
     /// One event for an entity, however many of its records come.
     private func noteUnknown(_ key: RecordKey) throws {
         let known = try Row.fetchOne(
-            db.cachedStatement(sql: "SELECT 1 FROM sync_event WHERE kind = 'unknownEntity' AND entity = ? LIMIT 1"),
+            db.cachedStatement(
+                sql: "SELECT 1 FROM sync_event WHERE kind = 'unknownEntity' AND entity = ? LIMIT 1"),
             arguments: [key.entity])
         if known == nil { try Journal.event(db, .unknownEntity, key, at: now) }
     }
@@ -202,7 +207,9 @@ final class SliceApplier {
         } catch let mismatch as ValueMismatch {
             return .held(.type, mismatch.description)
         }
-        if checksNeeds, let missing = try table.missing(record.key, record.fields) { return .waits(missing) }
+        if checksNeeds, let missing = try table.missing(record.key, record.fields) {
+            return .waits(missing)
+        }
         do {
             if try pass.journalsLosses || (hasQueue && Base.hasRemaining(db, record.key)) {
                 return try rebase(record, table)
@@ -215,12 +222,16 @@ final class SliceApplier {
     }
 
     /// The common case: nothing is unsent, the row becomes what the server says.
-    private func write(_ record: ServerRecord, _ values: [DatabaseValue?], _ table: AppliedTable) throws -> Taken {
+    private func write(_ record: ServerRecord, _ values: [DatabaseValue?], _ table: AppliedTable)
+        throws -> Taken
+    {
         try mark.execute(arguments: [
-            record.key.entity, record.key.id, record.version, extra(record, table.entity), pass.number, pass.floor,
+            record.key.entity, record.key.id, record.version, extra(record, table.entity), pass.number,
+            pass.floor,
         ])
         // Below the version held: the newer one stays.
         guard db.changesCount > 0 else { return .done }
+        if values.contains(where: { $0 == nil }) { try noteMissingFields(record.key, values, table) }
         try table.upsert(record.key.id, values)
         try noteApplied(record)
         return .done
@@ -233,12 +244,18 @@ final class SliceApplier {
         let changes = try Base.remaining(db, of: record.key, context.schema)
         let row = try table.writer.read(db, record.key.id)
         let before = Base.state(stored: stored, changes: changes, row: row, entity: table.entity)
-        if pass.journalsLosses, stored != nil, try pass.isNew(db, record.key) {
+        let isLoss = try pass.journalsLosses && stored != nil && pass.isNew(db, record.key)
+        if isLoss {
             try noteLosses(record, before, table.entity)
         }
         var server = RecordState(isLive: record.presence == .live, fields: before.fields)
         for field in table.entity.fields {
-            if let value = record.fields[field.name] { server.fields[field.name] = value }
+            if let value = record.fields[field.name] {
+                server.fields[field.name] = value
+            } else if isLoss {
+                // In this history the field was never written.
+                server.fields[field.name] = .null
+            }
         }
         let extras = record.presence == .live ? unknown(record, table.entity) : stored?.extra ?? [:]
         let base = changes.isEmpty ? nil : server
@@ -306,13 +323,31 @@ final class SliceApplier {
     private func table(_ entity: String) throws -> AppliedTable? {
         if let table = tables[entity] { return table }
         guard let declared = context.schema[entity] else { return nil }
-        let keys = context.foreignKeys[entity] ?? []
+        let keys = context.foreignKeys[entity] ?? [:]
         let table = AppliedTable(db, declared, context.schema, foreignKeys: keys)
         tables[entity] = table
         return table
     }
 
     // MARK: - Unknown fields, conflicts, losses
+
+    /// An older server keeps no value for a field that has one here: it stays, and one event says so (DAT-21).
+    private func noteMissingFields(
+        _ key: RecordKey, _ values: [DatabaseValue?], _ table: AppliedTable
+    ) throws {
+        for (field, value) in zip(table.entity.fields, values) where value == nil {
+            let name = "\(key.entity).\(field.name)"
+            guard !missingFields.contains(name) else { continue }
+            guard try table.hasValue(field, key.id) else { continue }
+            missingFields.insert(name)
+            let known =
+                "SELECT 1 FROM sync_event WHERE kind = 'missingField' AND entity = ? AND detail = ? LIMIT 1"
+            let statement = try db.cachedStatement(sql: known)
+            if try Row.fetchOne(statement, arguments: [key.entity, field.name]) == nil {
+                try Journal.event(db, .missingField, key, detail: field.name, at: now)
+            }
+        }
+    }
 
     private func unknown(_ record: ServerRecord, _ entity: EntitySchema) -> [String: FieldValue] {
         let names = context.fieldNames[entity.name] ?? []
@@ -336,20 +371,24 @@ final class SliceApplier {
             let writes = changes.filter { $0.operation != .delete && $0.fields[field.name] != nil }
             guard let last = writes.last, let delta = last.fields[field.name] else { continue }
             guard delta.rule != .sum, delta.rule != .union else { continue }
-            let known = [before.fields[field.name] ?? .null] + writes.compactMap { $0.fields[field.name]?.new }
+            let known =
+                [before.fields[field.name] ?? .null] + writes.compactMap { $0.fields[field.name]?.new }
             guard !known.contains(where: { $0.isSame(as: theirs) }) else { continue }
             try Journal.conflict(
-                db, .replayed, change: last.key, record.key, field: field.name, mine: delta.new, theirs: theirs,
+                db, .replayed, change: last.key, record.key, field: field.name, mine: delta.new,
+                theirs: theirs,
                 winner: "mine", rule: delta.rule, at: now)
             report.conflicts += 1
         }
     }
 
     /// History was replaced, and the server has other values than were in step.
-    private func noteLosses(_ record: ServerRecord, _ before: RecordState, _ entity: EntitySchema) throws {
+    private func noteLosses(_ record: ServerRecord, _ before: RecordState, _ entity: EntitySchema)
+        throws
+    {
         for field in entity.fields {
             let mine = before.fields[field.name] ?? .null
-            let theirs = record.fields[field.name] ?? mine
+            let theirs = record.fields[field.name] ?? .null
             guard !mine.isSame(as: theirs) else { continue }
             try Journal.conflict(
                 db, .lostByServer, change: nil, record.key, field: field.name, mine: mine, theirs: theirs,
@@ -358,21 +397,27 @@ final class SliceApplier {
     }
 
     /// History was replaced, and the server does not have the record.
-    private func noteLoss(_ key: RecordKey, _ row: [String: FieldValue], _ stored: StoredRecord) throws {
+    private func noteLoss(_ key: RecordKey, _ row: [String: FieldValue], _ stored: StoredRecord)
+        throws
+    {
         let all = row.merging(stored.extra, uniquingKeysWith: { mine, _ in mine })
         try Journal.conflict(
-            db, .lostByServer, change: nil, key, field: nil, mine: .object(all), theirs: nil, winner: "theirs",
+            db, .lostByServer, change: nil, key, field: nil, mine: .object(all), theirs: nil,
+            winner: "theirs",
             rule: .lastWriter, at: now)
     }
 }
 
 extension AppliedTable {
     /// Whether these fields refer to a record that is neither here nor among `others`.
-    func isMissingOne(_ key: RecordKey, _ fields: [String: FieldValue], besides others: Set<RecordKey>) throws -> Bool {
+    func isMissingOne(
+        _ key: RecordKey, _ fields: [String: FieldValue], besides others: Set<RecordKey>
+    ) throws -> Bool {
         var rest = fields
         while let missing = try missing(key, rest) {
             guard others.contains(missing) else { return true }
-            for need in needs where rest[need.field.name] == .string(missing.id) && need.target.name == missing.entity {
+            for need in needs
+            where rest[need.field.name] == .string(missing.id) && need.target == missing.entity {
                 rest[need.field.name] = nil
             }
         }

@@ -11,17 +11,28 @@ enum TriggerSetup {
         }
         let present = try Row.fetchAll(
             db,
-            sql: "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND name GLOB 'sync_capture_*'")
-        var found = Dictionary(present.map { ($0[0] as String, $0[1] as String) }, uniquingKeysWith: { $1 })
+            sql:
+                "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND name GLOB 'sync_capture_*'")
+        var found = Dictionary(
+            present.map { ($0[0] as String, $0[1] as String) }, uniquingKeysWith: { $1 })
         let isFirst = found.isEmpty
+        var unwatched: Set<String> = []
         for (name, sql) in wanted {
             let old = found.removeValue(forKey: name)
             if old == sql { continue }
+            if old == nil, name.hasSuffix("_insert") { unwatched.insert(name) }
             if old != nil { try db.execute(sql: "DROP TRIGGER \(CaptureSQL.quoted(name))") }
             try db.execute(sql: sql)
             if !isFirst { try Journal.event(db, .triggerRemade, detail: name, at: now) }
         }
-        for name in found.keys.sorted() { try db.execute(sql: "DROP TRIGGER \(CaptureSQL.quoted(name))") }
+        // No trigger saw what was inserted until now.
+        for entity in schema.entities
+        where unwatched.contains("\(CaptureTriggers.prefix)\(entity.name)_insert") {
+            try FoundChanges.addMissed(db, entity, schema, now: now)
+        }
+        for name in found.keys.sorted() {
+            try db.execute(sql: "DROP TRIGGER \(CaptureSQL.quoted(name))")
+        }
     }
 
     /// Column sets of full unique indices besides the key's; `INSERT OR REPLACE` may replace rows by each.

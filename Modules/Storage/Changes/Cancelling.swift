@@ -8,10 +8,10 @@ import SyncCore
 /// | never sent | it goes at once, with what needs it; if something of that was sent, it is too late |
 /// | sent, without a verdict | an inverse goes after it: a create's is a delete, a delete's a create, an update's the values before; a field that a later change writes again needs none |
 /// | being sent now | too late: its fate is the server's |
-/// | set aside | it is discarded |
+/// | set aside | refused: it is discarded, or retried |
 extension ChangeTable {
     /// - Returns: what it came to, and the records whose rows changed.
-    /// - Throws: ``StoreFailure`` (`notFound`) for a change that is not in the queue.
+    /// - Throws: ``StoreFailure`` : `notFound` for a change that is not there, `invalid` for one that is set aside.
     func cancel(_ db: Database, _ key: String, now: Int64) throws -> (outcome: CancelOutcome, touched: [RecordKey]) {
         guard let change = try find(db, key) else {
             throw StoreFailure(kind: .notFound, message: "No change \(key) is in the queue.")
@@ -19,8 +19,7 @@ extension ChangeTable {
         switch change.state {
         case .uploading: return (.tooLate, [])
         case .failed:
-            let (keys, touched) = try discard(db, key, now: now)
-            return (.cancelled(keys), touched)
+            throw StoreFailure(kind: .invalid, message: "The change \(key) is set aside; discard it instead.")
         case .pending, .blocked: return try cancelUnsent(db, change, now: now)
         case .uncertain, .blockedAfterSending: return try cancelSent(db, change, now: now)
         }

@@ -30,7 +30,7 @@ enum ChangeNotes {
     static func conflict(_ db: Database, _ conflict: Conflict, of change: StoredChange, now: Int64) throws {
         let (mine, theirs) = (try conflict.mine.jsonText(), try conflict.theirs.jsonText())
         let complete = """
-            UPDATE sync_conflict SET mine = ?, theirs = ?, winner = ?, rule = ?, at = ?, kind = ?
+            UPDATE OR REPLACE sync_conflict SET mine = ?, theirs = ?, winner = ?, rule = ?, at = ?, kind = ?
             WHERE key = ? AND field IS ?
             """
         try db.cachedStatement(sql: complete).execute(arguments: [

@@ -3,10 +3,11 @@ import SyncCore
 
 /// One claim at work: what goes next is picked, merged where it may be, and marked as being sent.
 ///
-/// 1. What was sent before and has no verdict, in the queue's order, as it was.
-/// 2. Then what was never sent, in the queue's order. Neighbours of one record are merged (``Coalescing``). What needs a
-///    create that was set aside is marked as blocked, and left out.
-/// 3. Each is marked with its `baseVersion`, which it keeps for ever.
+/// 1. In the queue's order: what was sent before and has no verdict, as it was, and what was never sent. A successor
+///    keeps its place, so what was sent after its predecessor stays behind it.
+/// 2. What needs a create that was set aside is marked as blocked, and left out.
+/// 3. Neighbours of one record that were never sent are merged (``Coalescing``).
+/// 4. Each is marked with its `baseVersion`, which it keeps for ever.
 ///
 /// A unit goes whole or not at all; a first change or unit that passes a limit goes alone.
 struct Claiming {
@@ -18,9 +19,6 @@ struct Claiming {
     private var groups: [Group] = []
     private var count = 0
     private var bytes = 0
-    private var isFull = false
-    /// Places of what was sent, and of never-sent members of units that go with it.
-    private var taken: Set<Int64> = []
     /// Places of changes that came to nothing together.
     private var dropped: [Int64] = []
 
@@ -47,71 +45,21 @@ struct Claiming {
 
     mutating func claim(_ db: Database, _ settling: inout Settling) throws -> [QueuedChange] {
         hasAside = try QueueFigures.hasAside(db)
-        try takeSent(db)
-        if !isFull { try takePending(db, &settling) }
+        while try !scan(db, &settling) { (groups, dropped, count, bytes) = ([], [], 0, 0) }
         return try mark(db, &settling)
     }
 
-    // MARK: What was sent
-
-    private mutating func takeSent(_ db: Database) throws {
-        let sql = """
-            SELECT \(StoredChange.columns) FROM sync_change WHERE state <> 0 AND state IN (1, 2) ORDER BY position
-            """
-        let sent = try Row.fetchAll(db.cachedStatement(sql: sql)).map { StoredChange(lenient: $0, table.schema) }
-        for change in sent where !taken.contains(change.position) {
-            let members = try change.unit == nil ? [change] : unit(of: change, db)
-            if try isBlocked(db, members) { continue }
-            guard add(Group(changes: members, bytes: try size(db, members))) else { return }
-            taken.formUnion(members.map(\.position))
-        }
-    }
-
-    /// All members of a change's unit that wait; they were written in one transaction, so they stand together.
-    private func unit(of change: StoredChange, _ db: Database) throws -> [StoredChange] {
-        try Dependants(schema: table.schema).members(db, of: change.unit ?? "", around: change.position)
-            .filter { $0.state != .failed }
-    }
-
-    /// Marks the members as waiting where one of them needs a create that was set aside.
-    private func isBlocked(_ db: Database, _ members: [StoredChange]) throws -> Bool {
-        guard hasAside else { return false }
-        for member in members {
-            guard let root = try member.blockedBy ?? needs.blocker(db, of: member)?.root else { continue }
-            for waiting in members {
-                try ChangeRows.setState(
-                    db, position: waiting.position, waiting.wasSent ? .blockedAfterSending : .blocked,
-                    blockedBy: root)
-            }
-            return true
-        }
-        return false
-    }
-
-    // MARK: What was never sent
-
-    private mutating func takePending(_ db: Database, _ settling: inout Settling) throws {
-        let start = groups.count
-        var isOver = false
-        repeat {
-            groups.removeSubrange(start...)
-            dropped = []
-            (count, bytes, isFull) = (
-                groups.reduce(0) { $0 + $1.changes.count }, groups.reduce(0) { $0 + $1.bytes }, false
-            )
-            isOver = try scanPending(db, &settling, start: start)
-        } while !isOver
-    }
+    // MARK: Picking
 
     /// - Returns: `false` where a repair put something into the queue before what was looked at: then it is looked at anew.
-    private mutating func scanPending(_ db: Database, _ settling: inout Settling, start: Int) throws -> Bool {
-        let sql = "SELECT \(StoredChange.columns) FROM sync_change WHERE position > 0 AND state = 0 ORDER BY position"
+    private mutating func scan(_ db: Database, _ settling: inout Settling) throws -> Bool {
+        let sql = "SELECT \(StoredChange.columns) FROM sync_change WHERE position > 0 AND state < 3 ORDER BY position"
         let rows = try Row.fetchCursor(db.cachedStatement(sql: sql))
         var broken: [(StoredChange, SetAsideReason)] = []
         var unit: Group?
         var seen = 0
-        rows: while let row = try rows.next() {
-            if taken.contains(row[0]) { continue }
+        var isFull = false
+        while !isFull, let row = try rows.next() {
             seen += 1
             let change: StoredChange
             do {
@@ -122,28 +70,44 @@ struct Claiming {
             }
             if let open = unit, open.changes[0].unit != change.unit {
                 unit = nil
-                if try !close(db, open) { break rows }
+                isFull = try !isBlocked(db, open.changes) && !add(open)
+                if isFull { break }
             }
             if change.unit != nil {
                 unit = Group(changes: (unit?.changes ?? []) + [change], bytes: (unit?.bytes ?? 0) + size(row))
                 continue
             }
             if hasAside, let blocker = try needs.blocker(db, of: change) {
-                if try settling.mend(db, change, blocker) { return false }
-                try ChangeRows.setState(db, position: change.position, .blocked, blockedBy: blocker.root)
+                if !change.wasSent, try settling.mend(db, change, blocker) { return false }
+                try block(db, change, by: blocker.root)
                 continue
             }
-            if try limits.merges && groups.count > start && merge(db, change, size(row)) { continue }
-            guard seen < Self.mostRows || groups.isEmpty else { break }
-            guard add(Group(changes: [change], bytes: size(row))) else { break }
+            if try limits.merges && merge(db, change, size(row)) { continue }
+            isFull = (seen >= Self.mostRows && !groups.isEmpty) || !add(Group(changes: [change], bytes: size(row)))
         }
-        if let open = unit, !isFull { _ = try close(db, open) }
+        if let open = unit, !isFull, try !isBlocked(db, open.changes) { _ = add(open) }
         for (change, reason) in broken { try settling.setAsideUnreadable(db, change, reason) }
         return true
     }
 
-    private mutating func close(_ db: Database, _ unit: Group) throws -> Bool {
-        try isBlocked(db, unit.changes) || add(unit)
+    /// Marks the members of a unit as waiting where one of them was set aside, waits, or needs a create that does.
+    private func isBlocked(_ db: Database, _ members: [StoredChange]) throws -> Bool {
+        guard hasAside, let first = members.first, let unit = first.unit else { return false }
+        let all = try Dependants(schema: table.schema).members(db, of: unit, around: first.position)
+        var root: String?
+        for member in all where root == nil {
+            root =
+                try member.state == .failed
+                ? member.key : member.blockedBy ?? needs.blocker(db, of: member)?.root
+        }
+        guard let root else { return false }
+        for member in members { try block(db, member, by: root) }
+        return true
+    }
+
+    private func block(_ db: Database, _ change: StoredChange, by root: String) throws {
+        try ChangeRows.setState(
+            db, position: change.position, change.wasSent ? .blockedAfterSending : .blocked, blockedBy: root)
     }
 
     /// A change that cannot go out as it is stored.
@@ -155,7 +119,8 @@ struct Claiming {
     private func readable(_ row: Row) throws -> StoredChange {
         do {
             let change = try StoredChange(row, table.schema)
-            if table.schema[change.record.entity] != nil { return change }
+            // What was sent reads the same whatever is declared.
+            if change.wasSent || table.schema[change.record.entity] != nil { return change }
             let reason = SetAsideReason(
                 code: Rejection.Code.unknownEntity.rawValue,
                 message: "This program does not know “\(change.record.entity)” any more.")
@@ -169,8 +134,9 @@ struct Claiming {
 
     /// Merges the change into the last group, if the table of ``Coalescing`` says so.
     private mutating func merge(_ db: Database, _ change: StoredChange, _ size: Int) throws -> Bool {
-        var last = groups[groups.count - 1]
-        guard last.changes.count == 1, last.changes[0].record == change.record else { return false }
+        guard var last = groups.last, last.changes.count == 1, last.changes[0].record == change.record else {
+            return false
+        }
         let first = last.changes[0]
         let result = try Coalescing(deltas: table.deltas).combine(first, change) {
             try isKnown(db, first)
@@ -211,24 +177,13 @@ struct Claiming {
 
     private func size(_ row: Row) -> Int { (row[9] as String).utf8.count + Self.overhead }
 
-    private func size(_ db: Database, _ members: [StoredChange]) throws -> Int {
-        let sql = "SELECT length(fields) FROM sync_change WHERE position = ?"
-        let statement = try db.cachedStatement(sql: sql)
-        return try members.reduce(0) {
-            try $0 + Self.overhead + (Int.fetchOne(statement, arguments: [$1.position]) ?? 0)
-        }
-    }
-
+    /// - Returns: whether there was room for it.
     private mutating func add(_ group: Group) -> Bool {
         let fits = count + group.changes.count <= limits.maxChanges && bytes + group.bytes <= limits.maxBytes
-        guard fits || groups.isEmpty else {
-            isFull = true
-            return false
-        }
+        guard fits || groups.isEmpty else { return false }
         groups.append(group)
         count += group.changes.count
         bytes += group.bytes
-        isFull = count >= limits.maxChanges || bytes >= limits.maxBytes
         return true
     }
 

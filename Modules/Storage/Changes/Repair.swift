@@ -32,7 +32,7 @@ extension ChangeTable {
 
     /// Puts a successor of a failed change in its place, or the change itself where it never got a verdict.
     /// - Returns: the key of what is in the queue now, and the records whose rows changed.
-    /// - Throws: ``StoreFailure`` (`notFound`) where no such change is set aside.
+    /// - Throws: ``StoreFailure``: `notFound` for a change that is not there, `invalid` for one that is not set aside.
     func retry(_ db: Database, _ key: String, now: Int64) throws -> (key: String, touched: [RecordKey]) {
         let change = try failed(db, key)
         var settling = Settling(table: self, now: now)
@@ -52,8 +52,8 @@ extension ChangeTable {
 
     /// Gives a failed change up, with what needs it; rows go back to base plus what remains.
     /// - Returns: the keys of all that was discarded, and the records whose rows changed.
-    /// - Throws: ``StoreFailure``: `notFound` where no such change is set aside, `refused` while something that needs it
-    ///   is on its way.
+    /// - Throws: ``StoreFailure``: `notFound` for a change that is not there, `invalid` for one that is not set aside,
+    ///   `refused` while something that needs it is on its way.
     func discard(_ db: Database, _ key: String, now: Int64) throws -> (keys: [String], touched: [RecordKey]) {
         let closure = try Dependants(schema: schema).closure(db, of: try failed(db, key))
         if let going = closure.first(where: { $0.state == .uploading }) {
@@ -76,8 +76,13 @@ extension ChangeTable {
     ///
     /// Keys have no index, which would cost every write; what is aside or on its way is found by its state first.
     func find(_ db: Database, _ key: String) throws -> StoredChange? {
+        if let place = try Failures.find(db, key: key),
+            let change = try ChangeRows.read(db, position: place.position, schema), change.key == key
+        {
+            return change
+        }
         let aside =
-            "SELECT \(StoredChange.columns) FROM sync_change WHERE state <> 0 AND state IN (1, 2, 3, 4, 5) AND key = ?"
+            "SELECT \(StoredChange.columns) FROM sync_change WHERE state <> 0 AND state IN (1, 2, 3, 5) AND key = ?"
         let pending = "SELECT \(StoredChange.columns) FROM sync_change WHERE position > 0 AND key = ?"
         for sql in [aside, pending] {
             if let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [key]) {
@@ -91,7 +96,13 @@ extension ChangeTable {
         guard let place = try Failures.find(db, key: key),
             let change = try ChangeRows.read(db, position: place.position, schema), change.key == key,
             change.state == .failed
-        else { throw StoreFailure(kind: .notFound, message: "No change \(key) is set aside.") }
+        else {
+            let isThere = try find(db, key) != nil
+            throw StoreFailure(
+                kind: isThere ? .invalid : .notFound,
+                message: isThere
+                    ? "The change \(key) is not set aside; cancel it instead." : "No change \(key) is in the queue.")
+        }
         return change
     }
 

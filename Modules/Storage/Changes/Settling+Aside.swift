@@ -68,16 +68,24 @@ extension Settling {
         if doubt == .none, let creator = try waitingCreator(db, of: change, reason) {
             return try wait(db, change, for: creator)
         }
+        if change.operation != .create, doubt != .shown, var work = try takeWork(db, change.record) {
+            // The base follows from what remains: it is worked out while this change still does.
+            work.takeOut(change.key)
+            works[change.record] = work
+        }
         try ChangeRows.setState(db, position: change.position, .failed)
         try Failures.insert(db, change, reason, doubt: doubt, now: now)
         try ChangeNotes.event(db, "setAside", of: change, detail: try ReasonCodec.json(reason), now: now)
+        if let unit = change.unit {
+            let members = try Dependants(schema: table.schema).members(db, of: unit, around: change.position)
+            for member in members where member.state != .failed {
+                let state: StoredChange.State = member.wasSent ? .blockedAfterSending : .blocked
+                try ChangeRows.setState(db, position: member.position, state, blockedBy: change.key)
+            }
+        }
         if change.operation == .create {
             firstAside = min(firstAside ?? change.position, change.position)
-        } else {
-            if doubt != .shown, var work = try takeWork(db, change.record) {
-                work.takeOut(change.key)
-                works[change.record] = work
-            }
+        } else if change.unit == nil {
             try ChangeRows.release(db, blockedBy: change.key)
         }
     }
@@ -107,6 +115,8 @@ extension Settling {
 
     /// The verdict is bound to the key: a successor waits for the create instead.
     private mutating func wait(_ db: Database, _ change: StoredChange, for creator: String) throws {
+        // The create may be decided later in this very settlement: then it is to free what waits for it.
+        hasAside = true
         var next = try successor(db, of: change)
         next.conflicts = change.conflicts
         next.state = .blocked

@@ -4,33 +4,47 @@ import SyncCore
 
 /// Which device this is: a file that was restored or copied is another one (PRC-19).
 ///
-/// The file notes where it lives (volume and inode) with its device id. Another place means a copy: it gets a new device
-/// id, and the unsent changes keep the earlier one, under which the server may know them.
+/// The file notes where it lives (volume and inode) with its device id, and how often it was opened (``Generation``).
+/// Another place, or fewer openings than are noted beside it, mean a copy: it gets a new device id, and the unsent
+/// changes keep the earlier one, under which the server may know them. Keys are random, so none is ever repeated.
 enum Identity {
-    static func check(_ db: Database, path: String, now: Int64) throws {
+    /// Checks the file in the transaction that opens it.
+    /// - Parameter noted: the number beside the file.
+    /// - Returns: the number to note once the transaction stands.
+    static func check(_ db: Database, path: String, noted: Int64?, now: Int64) throws -> Int64 {
         let home = home(of: path)
+        let generation = try Meta.integer(db, .generation) ?? 0
+        // Above both, so that the copy and what it was copied from part for good.
+        let next = max(generation, noted ?? 0) + 1
+        try Meta.set(db, .generation, next)
         guard let device = try Meta.text(db, .device) else {
             try Meta.set(db, .device, Clock.key(db))
-            return try Meta.set(db, .home, home)
+            try Meta.set(db, .home, home)
+            return next
         }
         let earlier = try Meta.text(db, .home)
-        guard let home, let earlier, home != earlier else {
-            if earlier == nil, home != nil { try Meta.set(db, .home, home) }
-            return
+        if let home, let earlier, home != earlier {
+            try renew(db, from: device, home: home, why: "The file is a copy.", now: now)
+        } else if let noted, generation < noted {
+            try renew(db, from: device, home: home, why: "The file is an older copy of itself.", now: now)
+        } else if earlier == nil, home != nil {
+            try Meta.set(db, .home, home)
         }
-        try renew(db, from: device, home: home, now: now)
+        return next
     }
 
-    private static func renew(_ db: Database, from device: String, home: String, now: Int64) throws {
+    /// Gives the file a new device id.
+    static func renew(_ db: Database, from device: String, home: String?, why: String, now: Int64) throws {
         try db.execute(sql: "UPDATE sync_change SET device = ? WHERE device IS NULL", arguments: [device])
+        try ChangeTable.recover(db)
         try Meta.set(db, .device, Clock.freshKey(db))
         try Meta.set(db, .home, home)
         try db.execute(sql: "UPDATE sync_lease SET holder = NULL, generation = generation + 1, expires = NULL")
-        try Journal.event(db, .newDevice, detail: "The file was restored or copied; before it was \(device).", at: now)
+        try Journal.event(db, .newDevice, detail: "\(why) Before, the device was \(device).", at: now)
     }
 
     /// Volume and inode, or `nil` for what is no file.
-    private static func home(of path: String) -> String? {
+    static func home(of path: String) -> String? {
         var status = stat()
         guard stat(path, &status) == 0 else { return nil }
         return "\(status.st_dev):\(status.st_ino)"

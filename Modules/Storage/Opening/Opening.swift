@@ -35,24 +35,95 @@ enum Opening {
         }
     }
 
+    /// A database that is open and ready.
+    struct Opened {
+        var database: any DatabaseWriter
+        var context: ApplyContext
+        /// Where a corrupt file was moved to.
+        var movedAside: String?
+    }
+
+    /// Opens a file and makes it ready; one that is corrupt is moved aside, and a new one begun with what can be saved.
+    static func open(
+        path: String, _ schema: Schema, account: String?, _ configuration: StoreConfiguration
+    ) throws(StoreFailure) -> Opened {
+        do {
+            return try attempt(path: path, schema, account: account, configuration)
+        } catch let failure where failure.kind == .corrupt && path != ":memory:" {
+            let now = configuration.clock.nowMilliseconds
+            let old = try Recovery.moveAside(path, now: now)
+            var opened = try attempt(path: path, schema, account: account, configuration)
+            do {
+                _ = try opened.database.write { db in try Recovery.salvage(db, from: old, schema, now: now) }
+            } catch {
+                throw StoreFailure(error, while: "saving the queue of a corrupt database")
+            }
+            opened.movedAside = old
+            return opened
+        }
+    }
+
+    private static func attempt(
+        path: String, _ schema: Schema, account: String?, _ configuration: StoreConfiguration
+    ) throws(StoreFailure) -> Opened {
+        let database = try open(path: path, configuration)
+        do {
+            try check(database, path)
+            let context = try prepare(database, schema, account: account, configuration)
+            return Opened(database: database, context: context)
+        } catch {
+            do { try database.close() } catch let second {
+                throw StoreFailure(second, while: "\(error.message); closing")
+            }
+            throw error
+        }
+    }
+
+    /// Below this size the whole file is looked through when it opens; above it, only after an operation found it corrupt.
+    private static let checkedBytes = 4 << 20
+
+    private static func check(_ database: any DatabaseWriter, _ path: String) throws(StoreFailure) {
+        let size = FileManager.default.contents(atPath: path + "-corrupt") != nil ? 0 : fileSize(path)
+        guard size < checkedBytes, path != ":memory:" else { return }
+        let found: String?
+        do {
+            found = try database.read { try String.fetchOne($0, sql: "PRAGMA quick_check(1)") }
+        } catch {
+            throw StoreFailure(error, while: "checking the database")
+        }
+        guard found == "ok" else {
+            throw StoreFailure(kind: .corrupt, message: "The database is corrupt: \(found ?? "unreadable")")
+        }
+        CorruptionMark(database: path).remove()
+    }
+
+    private static func fileSize(_ path: String) -> Int {
+        var status = stat()
+        return stat(path, &status) == 0 ? Int(status.st_size) : 0
+    }
+
     /// Makes the database ready in one transaction.
     static func prepare(
         _ database: any DatabaseWriter, _ schema: Schema, account: String?, _ configuration: StoreConfiguration
     ) throws(StoreFailure) -> ApplyContext {
+        let generation = Generation(database: database.path)
         do {
-            return try database.write { db in
+            let (context, number) = try database.write { db in
                 try checkVersion(db)
                 try EngineTables.migrate(db)
                 try bind(db, account)
                 try setUpClock(db, configuration)
-                try Identity.check(db, path: database.path, now: configuration.clock.nowMilliseconds)
+                let number = try Identity.check(
+                    db, path: database.path, noted: generation.read(), now: configuration.clock.nowMilliseconds)
                 if configuration.createsTables { try AppTables.create(db, schema) }
                 try AppTables.check(db, schema)
                 try TriggerSetup.install(db, schema, now: configuration.clock.nowMilliseconds)
                 let context = try ApplyContext(db, schema, deltas: configuration.deltas)
                 try SchemaUpgrade.run(db, context, now: configuration.clock.nowMilliseconds)
-                return context
+                return (context, number)
             }
+            if Identity.home(of: database.path) != nil { generation.write(number) }
+            return context
         } catch {
             throw StoreFailure(error, while: "opening the database")
         }

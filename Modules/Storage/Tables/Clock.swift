@@ -7,21 +7,20 @@ enum Clock {
     static let unitChanges = 100
     static let unitBytes = 1 << 20
 
-    /// Sets what the triggers write beside each change, and a test's time.
-    static func begin(_ db: Database, _ configuration: StoreConfiguration, unit: String?, intent: String?) throws {
-        let wall = configuration.fixesTriggerClock ? configuration.clock.nowMilliseconds : nil
-        guard wall != nil || unit != nil || intent != nil else {
-            try db.cachedStatement(
-                sql: """
-                    UPDATE sync_clock SET "unit" = NULL, intent = NULL
-                    WHERE one = 1 AND ("unit" IS NOT NULL OR intent IS NOT NULL)
-                    """
-            ).execute()
-            return
-        }
+    /// Sets what the triggers write beside each change, until the same transaction takes it back.
+    static func mark(_ db: Database, unit: String?, intent: String?) throws {
         try db.cachedStatement(
-            sql: "UPDATE sync_clock SET wall = coalesce(?, wall), \"unit\" = ?, intent = ? WHERE one = 1"
-        ).execute(arguments: [wall, unit, intent])
+            sql: """
+                UPDATE sync_clock SET "unit" = ?1, intent = ?2
+                WHERE one = 1 AND ("unit" IS NOT ?1 OR intent IS NOT ?2)
+                """
+        ).execute(arguments: [unit, intent])
+    }
+
+    /// The time that triggers read, in milliseconds since 1970; `nil` is the system's.
+    static func setWall(_ db: Database, _ milliseconds: Int64?) throws {
+        try db.cachedStatement(sql: "UPDATE sync_clock SET wall = ?1 WHERE one = 1 AND wall IS NOT ?1")
+            .execute(arguments: [milliseconds])
     }
 
     /// The key that belongs to the present sequence, of the same source as the triggers'.
@@ -32,7 +31,8 @@ enum Clock {
 
     /// A key that no change has; it uses up a sequence, so that a seeded one is new, too.
     static func freshKey(_ db: Database) throws -> String {
-        try db.cachedStatement(sql: "UPDATE sync_clock SET sequence = sequence + 1 WHERE one = 1").execute()
+        try db.cachedStatement(sql: "UPDATE sync_clock SET sequence = sequence + 1 WHERE one = 1")
+            .execute()
         return try key(db)
     }
 
@@ -49,7 +49,8 @@ enum Clock {
         guard own.count <= unitChanges, bytes <= unitBytes else {
             throw StoreFailure(
                 kind: .invalid,
-                message: "A unit may have \(unitChanges) changes and 1 MiB; this one has \(own.count) or more "
+                message:
+                    "A unit may have \(unitChanges) changes and 1 MiB; this one has \(own.count) or more "
                     + "and \(bytes) bytes. Write it in several, or without `unit`.")
         }
     }

@@ -28,6 +28,19 @@ enum EngineTables {
         if found < format { try Meta.set(db, .format, format) }
     }
 
+    /// Takes everything out but the format, the clock and what says where the file is.
+    static func empty(_ db: Database) throws {
+        let tables = [
+            "sync_change", "sync_record", "sync_failure", "sync_conflict", "sync_held", "sync_replaced",
+            "sync_identity",
+            "sync_download", "sync_event", "sync_cycle",
+        ]
+        for table in tables { try db.execute(sql: "DELETE FROM \(table)") }
+        try db.execute(sql: "UPDATE sync_clock SET queued = 0, \"unit\" = NULL, intent = NULL")
+        let kept = [Meta.Key.format, .home, .generation, .schema].map { "'\($0.rawValue)'" }.joined(separator: ", ")
+        try db.execute(sql: "DELETE FROM sync_meta WHERE key NOT IN (\(kept))")
+    }
+
     /// What a file of a newer program is refused with.
     static func newer(_ found: Int64) -> StoreFailure {
         StoreFailure(
@@ -64,7 +77,7 @@ enum EngineTables {
             """,
             "CREATE INDEX sync_change_record ON sync_change (entity, id)",
             "CREATE INDEX sync_change_successor ON sync_change (sequence) WHERE sequence <> position",
-            "CREATE INDEX sync_change_aside ON sync_change (state) WHERE state <> 0",
+            "CREATE INDEX sync_change_aside ON sync_change (state, blockedBy) WHERE state <> 0",
             """
             CREATE TABLE sync_record (
               entity TEXT NOT NULL, id TEXT NOT NULL, version INTEGER NOT NULL, base TEXT, extra TEXT, pass INTEGER,

@@ -29,6 +29,8 @@ enum Journal {
         case fullPassBegan, fullPassEnded, fullPassAwaits
         /// The server's record left all scopes asked for.
         case gone
+        /// All data of the account was taken out of the file.
+        case wiped
         /// A trigger was missing or of another form and was made anew.
         case triggerRemade
         /// A change that the triggers had missed was found.

@@ -30,8 +30,11 @@ enum Preconditions {
         while text.first == " " { text.removeFirst() }
         while text.last == " " { text.removeLast() }
         if text.count >= 2, text.first == "\"", text.last == "\"" { text = text.dropFirst().dropLast() }
-        let isKey = !text.isEmpty && text.utf8.count <= 128
-            && text.utf8.allSatisfy { (0x21...0x7e).contains($0) && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }
+        let isKey =
+            !text.isEmpty && text.utf8.count <= 128
+            && text.utf8.allSatisfy {
+                (0x21...0x7e).contains($0) && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\")
+            }
         return isKey ? String(text) : nil
     }
 }

@@ -24,7 +24,8 @@ struct RESTBody {
         if !request.body.isEmpty { try json(request, into: &content) }
         try query(request.query, into: &content)
         content.fields.sort { $0.name < $1.name }
-        for (index, field) in content.fields.enumerated().dropFirst() where content.fields[index - 1].name == field.name {
+        for (index, field) in content.fields.enumerated().dropFirst() where content.fields[index - 1].name == field.name
+        {
             throw .malformed("the field \(field.name) is told twice")
         }
         for field in content.fields { try check(field.name, field.value) }

@@ -26,7 +26,8 @@ enum RESTPath: Sendable, Hashable {
         default:
             guard let second = entity(names[3]) else { return nil }
             let parent = RecordKey(first, names[2])
-            self = names.count == 4
+            self =
+                names.count == 4
                 ? .children(of: parent, entity: second) : .child(RecordKey(second, names[4]), of: parent)
         }
     }

@@ -24,7 +24,7 @@ struct RESTWriting {
         guard let key else { return try perform(path, request) }
         let digest = digest(of: request)
         let replies = ReplyStore(store: store)
-        if let device = try store.device(deviceName, of: &account) {
+        if let device = try store.device(deviceName, of: account) {
             if let known = try replies.reply(device: device, key: key) {
                 guard known.digest == digest else { return Self.keyReused.reply }
                 return repeated(known)
@@ -34,11 +34,16 @@ struct RESTWriting {
         let reply = try perform(path, request)
         // 409, 412 and 5xx decide nothing, and what could not be read is no request.
         guard (200..<300).contains(reply.status) || [403, 404, 422].contains(reply.status) else { return reply }
-        var device = try store.makeDevice(deviceName, of: &account)
+        var device = try store.makeDevice(deviceName, of: account)
         let stored = StoredReply(status: reply.status, etag: reply[header: "ETag"], body: reply.body, digest: digest)
         try replies.write(stored, device: &device, key: key, now: now)
         account.devices[deviceName] = device
         return reply
+    }
+
+    /// Tombstones went in the same transaction.
+    mutating func raiseOldest(_ oldest: [Int64: Int64]) {
+        account.oldest = max(account.oldest, oldest[account.row] ?? 0)
     }
 
     private static let keyReused = Problem(
@@ -101,7 +106,9 @@ struct RESTWriting {
         ).read(request)
     }
 
-    private mutating func create(_ entity: String, under parent: RecordKey?, _ request: RESTRequest) throws -> ServerReply {
+    private mutating func create(_ entity: String, under parent: RecordKey?, _ request: RESTRequest) throws
+        -> ServerReply
+    {
         var content = try content(entity, request)
         if let parent { try put(parent, into: &content, of: entity) }
         if let id = content.id, !RecordID.isAllowed(id) {
@@ -237,6 +244,7 @@ struct RESTWriting {
         try record.write(only: nil, into: &writer)
         let tag = Preconditions.tag(record.version)
         return ServerReply(
-            status: status, headers: [.init("Content-Type", "application/json"), .init("ETag", tag)], body: writer.bytes)
+            status: status, headers: [.init("Content-Type", "application/json"), .init("ETag", tag)], body: writer.bytes
+        )
     }
 }

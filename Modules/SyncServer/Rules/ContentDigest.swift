@@ -27,7 +27,9 @@ struct ContentDigest: Sendable, Hashable {
     }
 
     mutating func add(number: Int64) {
-        for shift in stride(from: UInt64(0), to: 64, by: 8) { add(byte: UInt8(truncatingIfNeeded: number >> Int64(shift))) }
+        for shift in stride(from: UInt64(0), to: 64, by: 8) {
+            add(byte: UInt8(truncatingIfNeeded: number >> Int64(shift)))
+        }
     }
 
     mutating func add(bytes: some Sequence<UInt8>) {

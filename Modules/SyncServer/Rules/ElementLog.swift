@@ -23,6 +23,9 @@ struct ElementLog: Sendable, Hashable {
     /// How many puttings in of one element stand one by one; of more, the newest are forgotten (they give no place).
     static let keptPuts = 64
 
+    /// How many elements stand in the log before those taken out longest ago are forgotten.
+    static let kept = 4_096
+
     private(set) var entries: [Entry] = []
     /// Where each element stands in `entries`.
     private var places: [SetElement: Int] = [:]
@@ -40,6 +43,7 @@ struct ElementLog: Sendable, Hashable {
             places[SetElement(element)] = entries.count
             let puts = isPresent ? [Put(tag: tag, index: index)] : []
             entries.append(Entry(element: element, isPresent: isPresent, tag: tag, puts: puts))
+            if entries.count > Self.kept { forgetOldest() }
             return true
         }
         if isPresent { entries[place].remember(Put(tag: tag, index: index)) }
@@ -47,6 +51,13 @@ struct ElementLog: Sendable, Hashable {
         entries[place].tag = tag
         entries[place].isPresent = isPresent
         return true
+    }
+
+    private mutating func forgetOldest() {
+        let absent = entries.filter { !$0.isPresent }.map(\.tag).sorted()
+        guard absent.count >= Self.kept / 2 else { return }
+        let limit = absent[absent.count / 2]
+        self = ElementLog(entries: entries.filter { $0.isPresent || $0.tag > limit })
     }
 
     /// What comes after a plain write; `nil` if nothing does.

@@ -20,7 +20,8 @@ struct EntityRules: Sendable, Hashable {
         }
         for entity in entities {
             for parent in entity.parents where rules[parent.entity] == nil {
-                throw .badConfiguration("\(entity.name).\(parent.field) refers to \(parent.entity), which is not declared")
+                throw .badConfiguration(
+                    "\(entity.name).\(parent.field) refers to \(parent.entity), which is not declared")
             }
         }
         return rules

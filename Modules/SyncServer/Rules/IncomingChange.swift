@@ -27,6 +27,8 @@ struct IncomingChange: Sendable, Hashable {
     var intent: String?
     /// Whether a stamp of it was too far ahead.
     var isClamped = false
+    /// How many bytes it took on the wire.
+    var size = 0
 
     /// The place of the change itself: of its delete, or of its being a create.
     var tag: WriteTag { WriteTag(stamp: stamp, device: device, sequence: sequence) }

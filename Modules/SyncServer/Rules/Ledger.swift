@@ -17,7 +17,8 @@ struct Ledger: Sendable {
         var isDead: Bool
         /// Places in the ledger.
         var parents: [Int] = []
-        var root: Int
+        /// The root's row.
+        var root: Int64
         /// The root's and the parents' rows as they are kept.
         var keptRoot: Int64?
         var keptParents: [Int64] = []
@@ -26,6 +27,10 @@ struct Ledger: Sendable {
         var hasActivity = false
         /// Whether the device knows the result already, so that the page may leave it out.
         var isEcho = true
+        /// The first version of the unit that gave it its version; 0 outside of units.
+        var unit: Int64 = 0
+        /// At least as many bytes as it takes in the store.
+        var size = 0
     }
 
     /// That a record left a root's scope.
@@ -43,11 +48,18 @@ struct Ledger: Sendable {
     /// The highest version handed out.
     private(set) var head: Int64
     private(set) var leavings: [Leaving] = []
-    /// Roots with a record of a new version, or one that left.
-    private(set) var touchedRoots: Set<Int> = []
+    /// Rows of roots with a record of a new version, or one that left.
+    private(set) var touchedRoots: Set<Int64> = []
 
-    init(rules: [String: EntityRules], protectedFields: Set<String>, head: Int64) {
+    /// The first version that the unit in progress will give.
+    var unit: Int64 = 0
+    private let limits: RecordLimits
+
+    init(
+        rules: [String: EntityRules], protectedFields: Set<String>, head: Int64, limits: RecordLimits = RecordLimits()
+    ) {
         self.rules = rules
+        self.limits = limits
         self.protectedFields = protectedFields
         self.head = head
     }
@@ -62,11 +74,10 @@ struct Ledger: Sendable {
         entries.append(
             Entry(
                 key: key, row: stored.row, entity: entity, state: stored.state, version: stored.version,
-                versionBefore: stored.version, isDead: stored.isDead, root: place, isKept: true))
+                versionBefore: stored.version, isDead: stored.isDead, root: stored.root, keptRoot: stored.root,
+                isKept: true, size: stored.size))
         places[key] = place
         entries[place].parents = try parents(of: place, in: source)
-        entries[place].root = root(of: place)
-        entries[place].keptRoot = entries[entries[place].root].row
         entries[place].keptParents = entries[place].parents.map { entries[$0].row }
         return place
     }
@@ -76,7 +87,7 @@ struct Ledger: Sendable {
         entries.append(
             Entry(
                 key: key, row: row, entity: entity, state: RecordState(), version: 0, versionBefore: 0,
-                isDead: false, root: place, isKept: false))
+                isDead: false, root: row, isKept: false))
         places[key] = place
         return place
     }
@@ -104,6 +115,7 @@ struct Ledger: Sendable {
         }
         let place = known ?? add(change.record, entity, row: source.nextRow())
         let before = entries[place]
+        if let refusal = try limits.refusal(of: change, to: &entries[place]) { return .rejected(refusal) }
         let wasDeadItself = before.state.isDead
         let ruling = entries[place].state.apply(change)
         switch ruling.kind {
@@ -113,12 +125,11 @@ struct Ledger: Sendable {
         }
         entries[place].isTouched = true
         if ruling.isNothing { return .applied(version: nil, overwrote: [], serverID: nil) }
-        let isSeen = try follow(place, ruling, in: source)
+        try follow(place, ruling, in: source)
         noteEcho(place, change, ruling, before: before, revived: wasDeadItself)
         if change.operation == .delete, before.isDead { return .applied(version: nil, overwrote: [], serverID: nil) }
         let isKeptDead = entries[place].isDead && change.operation != .delete
         if ruling.kind == .merged || isKeptDead { return .merged(view(place)) }
-        _ = isSeen
         return .applied(version: entries[place].version, overwrote: ruling.overwrote, serverID: nil)
     }
 
@@ -159,33 +170,33 @@ struct Ledger: Sendable {
         let entry = entries[place]
         entries[place].isEcho =
             isKnown && ruling.isAsSent && ruling.kind == .applied && ruling.overwrote.isEmpty && !revived
-            && entry.isDead == (change.operation == .delete) && (before.root == entry.root || before.version == 0)
+            && !before.isDead && entry.isDead == (change.operation == .delete)
+            && (before.root == entry.root || before.version == 0)
     }
 
     // MARK: - Consequences
 
     /// Brings parents, root and death of a changed record up to date, gives versions to it and to what goes with it.
-    private mutating func follow(_ place: Int, _ ruling: RecordRuling, in source: some RecordSource) throws -> Bool {
+    private mutating func follow(_ place: Int, _ ruling: RecordRuling, in source: some RecordSource) throws {
         let oldParents = entries[place].parents
         let oldRoot = entries[place].root
         let wasDead = entries[place].isDead
         let newParents = try parents(of: place, in: source)
         entries[place].parents = newParents
         for parent in newParents where !oldParents.contains(parent) { childrenAdded[parent, default: []].insert(place) }
-        let root = root(of: place)
+        let root = entries[root(of: place)].row
         let isDead = isDead(place)
         let isNew = entries[place].version == 0
         let isMoved = root != oldRoot && !isNew
         // A change that readers cannot see (an edit of a dead record) is kept without a version.
         let isSeen = isNew || isMoved || isDead != wasDead || (ruling.hasEffect && !isDead)
-        guard isSeen || ruling.hasEffect else { return false }
+        guard isSeen || ruling.hasEffect else { return }
         entries[place].root = root
         entries[place].isDead = isDead
         noteActivity(place, and: oldParents)
-        guard isSeen else { return false }
+        guard isSeen else { return }
         giveVersion(place, leaving: isMoved ? oldRoot : nil)
         if isMoved || isDead != wasDead { try cascade(from: place, in: source) }
-        return true
     }
 
     /// Everything under a record that died, lives again or moved: what that makes another gets a new version.
@@ -196,7 +207,7 @@ struct Ledger: Sendable {
         while next < queue.count {
             for child in try children(of: queue[next], in: source) where seen.insert(child).inserted {
                 let oldRoot = entries[child].root
-                let root = root(of: child)
+                let root = entries[root(of: child)].row
                 let isDead = isDead(child)
                 guard root != oldRoot || isDead != entries[child].isDead else { continue }
                 entries[child].root = root
@@ -220,13 +231,14 @@ struct Ledger: Sendable {
         return found.filter { entries[$0].parents.contains(place) }.sorted { entries[$0].row < entries[$1].row }
     }
 
-    private mutating func giveVersion(_ place: Int, leaving oldRoot: Int?) {
+    private mutating func giveVersion(_ place: Int, leaving oldRoot: Int64?) {
         head += 1
         entries[place].version = head
+        entries[place].unit = unit
         touchedRoots.insert(entries[place].root)
         if let oldRoot {
             touchedRoots.insert(oldRoot)
-            leavings.append(Leaving(root: entries[oldRoot].row, row: entries[place].row, version: head))
+            leavings.append(Leaving(root: oldRoot, row: entries[place].row, version: head))
         }
     }
 

@@ -168,10 +168,14 @@ struct Proceedings {
     // MARK: - Units
 
     /// All or none. A unit that does not stand together can never be done.
-    private mutating func decideUnit(_ unit: ArraySlice<DirtyRecord>, isWhole: Bool, in source: some RecordSource) throws {
+    private mutating func decideUnit(_ unit: ArraySlice<DirtyRecord>, isWhole: Bool, in source: some RecordSource)
+        throws
+    {
         let before = self
         let namesBefore = aliases.count
+        ledger.unit = ledger.head + 1
         for dirty in unit { try decideOne(dirty, in: source) }
+        ledger.unit = 0
         let members = Array(outcomes[before.outcomes.count...])
         let isDone = members.allSatisfy { $0.decision.isDone }
         guard !isDone || !isWhole else { return }

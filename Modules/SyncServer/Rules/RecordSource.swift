@@ -23,11 +23,15 @@ protocol RecordSource {
 /// A record as it is kept.
 struct StoredRecord: Sendable {
     var row: Int64
+    /// The row of the record above all others; its own where there is none.
+    var root: Int64
     /// 0 for one that readers never saw.
     var version: Int64
     /// Whether readers see it as dead, through itself or a parent.
     var isDead: Bool
     var state: RecordState
+    /// How many bytes it takes.
+    var size = 0
 }
 
 /// A decision as it is kept.

@@ -20,19 +20,24 @@ extension SyncService {
         let store = state.store
         let before = account
         var course: Course?
+        var pruning = state.pruning
         do {
             var changed = before
             try db.inTransaction(.immediate) {
                 course = try self.decide(request, &changed, now, store)
+                if try self.pruneIfDue(store, &pruning, now) {
+                    changed.oldest = max(changed.oldest, pruning.oldest[changed.row] ?? 0)
+                }
                 return .commit
             }
             account = changed
+            state.keep(pruning)
+            try noteHandedOut(account.head - before.head, &state)
         } catch {
             store.forget(before.name)
             throw error
         }
         guard let course else { throw ServiceFailure.closed }
-        try noteHandedOut(account.head - before.head, &state)
         return course
     }
 
@@ -47,7 +52,7 @@ extension SyncService {
         _ request: SyncRequest, _ account: inout AccountContext, _ now: Int64, _ store: ServerStore
     ) throws -> Course {
         if request.settled > 0 {
-            var device = try store.makeDevice(request.deviceID, of: &account)
+            var device = try store.makeDevice(request.deviceID, of: account)
             try store.settle(request.settled, device: &device)
             account.devices[request.deviceID] = device
         }
@@ -57,7 +62,6 @@ extension SyncService {
             isStrict: request.isStrict, naming: configuration.makesIDs ? Naming { self.makeRecordID() } : nil,
             policy: policy(account.name))
         try proceedings.decide(request.dirty, in: source)
-        account.devices.merge(source.account.devices) { $1 }
         let members = try write(proceedings, &account, now, store)
         return Course(
             proceedings: proceedings, members: members, known: proceedings.ledger.echoes,
@@ -90,7 +94,7 @@ extension SyncService {
             members.append(text)
             account.stamp = max(account.stamp, outcome.stamp ?? .zero)
             guard outcome.digest != nil else { continue }
-            var device = try touched[outcome.device] ?? store.makeDevice(outcome.device, of: &account)
+            var device = try touched[outcome.device] ?? store.makeDevice(outcome.device, of: account)
             try writer.write(outcome, members: text, device: &device)
             touched[outcome.device] = device
         }
@@ -126,7 +130,8 @@ extension Ledger {
 
     func notice(_ account: String) -> CommitNotice? {
         guard !touchedRoots.isEmpty else { return nil }
-        let scopes = touchedRoots.map { "\(entries[$0].key.entity):\(entries[$0].key.id)" }.sorted()
+        // A root is always here, since what changes brings what is above it.
+        let scopes = entries.filter { touchedRoots.contains($0.row) }.map { "\($0.key.entity):\($0.key.id)" }.sorted()
         return CommitNotice(account: account, version: head, scopes: scopes)
     }
 }

@@ -10,6 +10,13 @@ final class Guarded<Value>: @unchecked Sendable {
 
     init(_ value: sending Value) { self.value = value }
 
+    /// As ``with(_:)``, but `nil` instead of a wait.
+    func ifFree<Result>(_ body: (inout Value) throws -> Result?) rethrows -> Result? {
+        guard lock.try() else { return nil }
+        defer { lock.unlock() }
+        return try body(&value)
+    }
+
     func with<Result>(_ body: (inout Value) throws -> Result) rethrows -> Result {
         lock.lock()
         defer { lock.unlock() }

@@ -25,7 +25,7 @@ struct Opening {
                 try versionFile.write(handedOut)
                 return SyncService.State(
                     lock: lock, versionFile: versionFile, queue: queue, store: store, epoch: epoch,
-                    handedOut: handedOut, lastPruned: 0)
+                    handedOut: handedOut)
             }
         } catch let failure as ServiceFailure {
             throw failure

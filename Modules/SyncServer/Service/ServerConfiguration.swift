@@ -21,7 +21,8 @@ public struct ServerConfiguration: Sendable {
     public var isRestored: Bool
     /// Fields that no client may write.
     public var protectedFields: Set<String>
-    /// The app's own say about each change of `/api/sync` before it is decided; `nil` allows all.
+    /// The app's own say about each change before it is decided; `nil` allows all. It is asked within the transaction
+    /// and the service's turn: it answers at once, and does not call the service.
     public var policy: (@Sendable (_ account: String, _ change: PolicyQuestion) -> PolicyAnswer)?
 
     public init(
@@ -78,8 +79,8 @@ public struct ServerRetention: Sendable, Hashable {
     public var tombstones: Int64 = 100 * day
     /// Milliseconds from a decision until its outcome is forgotten, if the device does not settle it before.
     public var outcomes: Int64 = 400 * day
-    /// The least time between two prunings.
-    public var interval: Int64 = 3_600_000
+    /// The least time between two prunings, each of which takes a bounded part.
+    public var interval: Int64 = 60_000
 
     public init() {}
 }

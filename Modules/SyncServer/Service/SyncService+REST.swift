@@ -37,7 +37,8 @@ extension SyncService {
 
     private static func notAllowed(_ methods: String) -> Problem {
         Problem(
-            status: 405, code: "methodNotAllowed", detail: "the path has \(methods)", headers: [.init("Allow", methods)])
+            status: 405, code: "methodNotAllowed", detail: "the path has \(methods)", headers: [.init("Allow", methods)]
+        )
     }
 
     private func write(_ name: String, _ path: RESTPath, _ request: RESTRequest) throws -> ServerReply {
@@ -49,9 +50,11 @@ extension SyncService {
             let store = state.store
             var writing = RESTWriting(service: self, store: store, account: before, device: device, now: now)
             var reply: ServerReply?
+            var pruning = state.pruning
             do {
                 try db.inTransaction(.immediate) {
                     reply = try writing.answer(path, request, key: key)
+                    if try self.pruneIfDue(store, &pruning, now) { writing.raiseOldest(pruning.oldest) }
                     return .commit
                 }
             } catch {
@@ -59,6 +62,7 @@ extension SyncService {
                 throw error
             }
             guard let reply else { throw ServiceFailure.closed }
+            state.keep(pruning)
             store.keep(writing.account)
             try self.noteHandedOut(writing.account.head - before.head, &state)
             return (reply, writing.notice)
@@ -79,7 +83,7 @@ extension RESTRequest {
     /// The device; the empty one where none was told.
     func device() throws(Problem) -> String {
         guard let header = self[header: "Sync-Device"], !header.isEmpty else { return "" }
-        guard RecordKey.isValidID(header) else { throw .malformed("the Sync-Device is no id") }
+        guard RecordID.isID(header) else { throw .malformed("the Sync-Device is no id") }
         return header
     }
 }

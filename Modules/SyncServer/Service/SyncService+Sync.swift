@@ -13,6 +13,7 @@ extension SyncService {
         do {
             let reader = SyncRequestReader(limits: configuration.limits, nowMilliseconds: now)
             let request = try reader.read(body)
+            if let reply = try quickAnswer(request, account, now) { return reply }
             let (reply, notice) = try inStore { state, db in
                 try self.answer(request, account, now, &state, db)
             }
@@ -22,6 +23,40 @@ extension SyncService {
             return problem.reply
         } catch {
             return Self.unavailable.reply
+        }
+    }
+
+    /// Answers `POST /api/sync` at once if that needs neither the file nor a wait for a request in work; else `nil`,
+    /// and ``sync(account:body:)`` has the answer.
+    ///
+    /// For a shell with event loops: most syncs bring nothing and find nothing new.
+    public func syncFromMemory(account: String, body: [UInt8]) -> ServerReply? {
+        guard body.count <= 4_096 else { return nil }
+        let now = clock.nowMilliseconds
+        do {
+            let reader = SyncRequestReader(limits: configuration.limits, nowMilliseconds: now)
+            return try quickAnswer(reader.read(body), account, now)
+        } catch {
+            // What is wrong with it, the other call says.
+            return nil
+        }
+    }
+
+    /// The answer to who has everything and brings nothing, from memory alone; `nil` where the file must be asked.
+    private func quickAnswer(_ request: SyncRequest, _ name: String, _ now: Int64) throws -> ServerReply? {
+        guard request.dirty.isEmpty, request.scopes == nil, !request.wantsChecksum else { return nil }
+        return try state.ifFree { state in
+            guard let state, let account = state.store.known(name), request.lastSyncVersion == account.head else {
+                return nil
+            }
+            let settled = request.settled == 0 ? 0 : account.devices[request.deviceID]?.settled ?? -1
+            guard request.settled <= settled, (request.dataset ?? account.dataset) == account.dataset,
+                (request.epoch ?? state.epoch) == state.epoch
+            else { return nil }
+            return try SyncAnswer(
+                request: request, account: account, epoch: state.epoch, now: now, outcomes: [], members: [],
+                page: Page(version: account.head), checksum: nil
+            ).reply()
         }
     }
 
@@ -40,7 +75,7 @@ extension SyncService {
             return (error.reply, nil)
         }
         var course: Course?
-        let settles = try request.settled > (state.store.device(request.deviceID, of: &account)?.settled ?? 0)
+        let settles = try request.settled > (state.store.device(request.deviceID, of: account)?.settled ?? 0)
         if settles || !request.dirty.isEmpty {
             course = try commit(request, &account, now, &state, db)
         }

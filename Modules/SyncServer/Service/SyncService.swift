@@ -29,7 +29,7 @@ public final class SyncService: Sendable {
         var epoch: String
         /// What `FILE.version` holds.
         var handedOut: Int64
-        var lastPruned: Int64
+        var pruning = PruningCourse()
     }
 
     /// Opens the database, makes or migrates its tables, and decides whether history goes on or a new epoch begins.
@@ -74,6 +74,8 @@ public final class SyncService: Sendable {
             guard let open = state else { return nil }
             state = nil
             do {
+                // SQLite closes no connection that statements hang on.
+                open.queue.writeWithoutTransaction { _ in open.store.statements.finalize() }
                 try open.queue.close()
                 return nil
             } catch {
@@ -98,6 +100,11 @@ public final class SyncService: Sendable {
         } catch {
             throw .storage(path: path, reason: "\(error)")
         }
+    }
+
+    /// Stops before each statement, for tests: what `hook` throws ends the transaction as a crash there would.
+    package func onStatement(_ hook: (@Sendable () throws -> Void)?) throws(ServiceFailure) {
+        try inStore { state, _ in state.store.statements.hook = hook }
     }
 
     /// A name of this deployment's own making.

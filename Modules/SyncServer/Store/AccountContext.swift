@@ -1,7 +1,7 @@
 internal import SyncCore
 
-/// What the store holds in memory of an account, as of the last commit.
-struct AccountContext: Sendable {
+/// What the store holds in memory of an account, as of the last commit; dropped when a transaction fails.
+struct AccountContext {
     let row: Int64
     let name: String
     let dataset: String
@@ -11,7 +11,23 @@ struct AccountContext: Sendable {
     var oldest: Int64
     /// The highest stamp accepted.
     var stamp: Stamp
-    var devices: [String: DeviceContext] = [:]
+    let devices = DeviceCache()
+}
+
+/// The devices of an account that are awake. A class, so that a request changes one without a copy of all.
+///
+/// Confined, like everything in `Store`.
+final class DeviceCache {
+    private var known: [String: DeviceContext] = [:]
+
+    subscript(name: String) -> DeviceContext? {
+        get { known[name] }
+        set {
+            // Whoever invents names does not fill the memory.
+            if known.count >= 16_384, known[name] == nil { known = [:] }
+            known[name] = newValue
+        }
+    }
 }
 
 /// What the store holds in memory of a device.

@@ -11,7 +11,7 @@ struct EffectWriter {
     /// Writes the ledger's records.
     func write(_ ledger: Ledger, account: AccountContext) throws {
         for entry in ledger.entries where entry.isTouched {
-            let root = ledger.entries[entry.root].row
+            let root = entry.root
             if entry.isKept {
                 try update(entry, root: root)
             } else {
@@ -38,7 +38,7 @@ struct EffectWriter {
     private func comeBack(_ ledger: Ledger) throws {
         guard !ledger.leavings.isEmpty else { return }
         for entry in ledger.entries where entry.isTouched {
-            let root = ledger.entries[entry.root].row
+            let root = entry.root
             if ledger.leavings.contains(where: { $0.root == root && $0.row == entry.row }) {
                 try statements.run("DELETE FROM leaving WHERE root = ? AND record = ?", [root, entry.row])
             }
@@ -48,13 +48,13 @@ struct EffectWriter {
     private func insert(_ entry: Ledger.Entry, root: Int64, account: AccountContext) throws {
         try statements.run(
             """
-            INSERT INTO record(n, account, entity, id, version, root, dead, stamp, at, activity, fields, writes)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            INSERT INTO record(n, account, entity, id, version, root, dead, stamp, at, activity, unit, fields, writes)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
                 entry.row, account.row, entry.key.entity, entry.key.id, entry.version, root,
                 entry.isDead || !entry.state.exists ? 1 : 0, Int64(bitPattern: entry.state.highestStamp.packed),
-                nowMilliseconds, nowMilliseconds, try RecordCodec.fields(of: entry.state),
+                nowMilliseconds, nowMilliseconds, entry.unit, try RecordCodec.fields(of: entry.state),
                 try RecordCodec.writes(of: entry.state),
             ])
     }
@@ -63,12 +63,12 @@ struct EffectWriter {
         let isNewVersion = entry.version != entry.versionBefore
         try statements.run(
             """
-            UPDATE record SET version = ?, root = ?, dead = ?, stamp = ?, at = CASE WHEN ? THEN ? ELSE at END,
-                fields = ?, writes = ? WHERE n = ?
+            UPDATE record SET version = ?1, root = ?2, dead = ?3, stamp = ?7, at = CASE WHEN ?4 THEN ?5 ELSE at END,
+                unit = CASE WHEN ?4 THEN ?6 ELSE unit END, fields = ?8, writes = ?9 WHERE n = ?10
             """,
             [
-                entry.version, root, entry.isDead || !entry.state.exists ? 1 : 0,
-                Int64(bitPattern: entry.state.highestStamp.packed), isNewVersion, nowMilliseconds,
+                entry.version, root, entry.isDead || !entry.state.exists ? 1 : 0, isNewVersion, nowMilliseconds,
+                entry.unit, Int64(bitPattern: entry.state.highestStamp.packed),
                 try RecordCodec.fields(of: entry.state), try RecordCodec.writes(of: entry.state), entry.row,
             ])
     }

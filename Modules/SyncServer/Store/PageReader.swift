@@ -30,12 +30,17 @@ struct PageReader {
         var last = checkpoint
         let cursor = try statements.rows(
             """
-            SELECT n, entity, id, version, dead, stamp, fields FROM record
+            SELECT n, entity, id, version, dead, stamp, fields, unit FROM record
             WHERE account = ? AND version > ? ORDER BY version
             """, [account.row, checkpoint])
+        var unit: Int64 = 0
         while let row = try cursor.next() {
             if !known.isEmpty, known.contains(row[0]) { continue }
-            if page.count == limit || (page.count > 0 && page.records.bytes.count > limits.pageBytes) {
+            let next: Int64 = row[7]
+            let isWithin = next != 0 && next == unit
+            let size = next == 0 || isWithin ? 1 : try self.size(ofUnit: next)
+            unit = next
+            if !isWithin, page.count > 0, isFull(page, adding: size, limit: limit) {
                 page.hasMore = true
                 page.version = last
                 break
@@ -43,6 +48,18 @@ struct PageReader {
             last = add(row, to: &page)
         }
         return page
+    }
+
+    /// A page ends before a unit that would not fit, and goes on to the end of one that it began.
+    private func isFull(_ page: Page, adding size: Int, limit: Int) -> Bool {
+        page.count + size > limit || page.records.bytes.count > limits.pageBytes
+    }
+
+    private func size(ofUnit unit: Int64) throws -> Int {
+        try statements.first(
+            "SELECT count(*) FROM record WHERE account = ? AND version BETWEEN ? AND ? AND unit = ?",
+            [account.row, unit, unit + Int64(limits.dirtyRecords), unit]
+        ) { $0[0] } ?? 1
     }
 
     private func add(_ row: Row, to page: inout Page) -> Int64 {
@@ -60,6 +77,7 @@ struct PageReader {
     private struct Place {
         var version: Int64
         var row: Int64
+        var unit: Int64
         var isLeaving: Bool
     }
 
@@ -73,8 +91,12 @@ struct PageReader {
         }
         let places = try places(of: roots, limit: limit)
         var last: Int64 = 0
+        var unit: Int64 = 0
         for place in places {
-            if page.count == limit || (page.count > 0 && page.records.bytes.count > limits.pageBytes) {
+            let isWithin = place.unit != 0 && place.unit == unit
+            let size = place.unit == 0 || isWithin ? 1 : try self.size(ofUnit: place.unit)
+            unit = place.unit
+            if !isWithin, page.count > 0, isFull(page, adding: size, limit: limit) {
                 page.hasMore = true
                 page.version = last
                 break
@@ -101,17 +123,21 @@ struct PageReader {
         for root in roots {
             var taken = 0
             let cursor = try statements.rows(
-                "SELECT n, version FROM record WHERE root = ? AND version > ? ORDER BY version",
+                "SELECT n, version, unit FROM record WHERE root = ? AND version > ? ORDER BY version",
                 [root.row, root.checkpoint])
-            while taken <= limit, let row = try cursor.next() {
+            // One more than fits, and what a unit may go on for.
+            while taken <= limit + limits.dirtyRecords, let row = try cursor.next() {
                 if !known.isEmpty, known.contains(row[0]) { continue }
-                places.append(Place(version: row[1], row: row[0], isLeaving: false))
+                places.append(Place(version: row[1], row: row[0], unit: row[2], isLeaving: false))
                 taken += 1
             }
             // Who begins with a scope has nothing of it that could leave.
             if root.checkpoint > 0 { try places += leavings(of: root, asked: roots.map(\.row), limit: limit) }
         }
-        return places.sorted { $0.version < $1.version }
+        places.sort { $0.version < $1.version }
+        // Who left two of the roots asked for is told once, the last time.
+        var told: Set<Int64> = []
+        return places.reversed().filter { told.insert($0.row).inserted }.reversed()
     }
 
     private func leavings(
@@ -126,7 +152,7 @@ struct PageReader {
         let asked = Set(asked)
         while found.count <= limit, let row = try cursor.next() {
             if asked.contains(row[2]) { continue }
-            found.append(Place(version: row[1], row: row[0], isLeaving: true))
+            found.append(Place(version: row[1], row: row[0], unit: 0, isLeaving: true))
         }
         return found
     }

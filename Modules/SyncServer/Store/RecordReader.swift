@@ -7,7 +7,6 @@ struct RecordReader {
     let account: AccountContext
     let rules: [String: EntityRules]
 
-    private static let few = 500
     private var statements: Statements { store.statements }
 
     /// The record, dead or alive, if readers ever saw it.
@@ -47,7 +46,8 @@ struct RecordReader {
         let cursor = try statements.rows(
             """
             WITH RECURSIVE under(n) AS (
-                SELECT n FROM record WHERE account = ? AND entity = ? AND id = ?
+                SELECT link.child FROM record JOIN link ON link.parent = record.n
+                WHERE account = ? AND entity = ? AND id = ?
                 UNION SELECT link.child FROM under JOIN link ON link.parent = under.n
             )
             SELECT id, version, dead, activity, fields FROM under JOIN record USING (n)

@@ -25,7 +25,11 @@ final class ServerStore {
 
     func known(_ name: String) -> AccountContext? { accounts[name] }
 
-    func keep(_ account: AccountContext) { accounts[account.name] = account }
+    /// Remembers an account as of a commit; a few thousand at a time, so that the memory has a bound.
+    func keep(_ account: AccountContext) {
+        if accounts.count >= 16_384, accounts[account.name] == nil { accounts = [:] }
+        accounts[account.name] = account
+    }
 
     /// Forgets what is in memory, since a transaction failed.
     func forget(_ name: String) { accounts[name] = nil }
@@ -40,9 +44,12 @@ final class ServerStore {
                     row: row[0], name: name, dataset: row[1], head: row[2], oldest: row[3],
                     stamp: Stamp(packed: UInt64(bitPattern: row[4] as Int64)))
             })
-        if let found { accounts[name] = found }
+        if let found { keep(found) }
         return found
     }
+
+    /// Forgets all that is in memory.
+    func forgetAll() { accounts = [:] }
 
     func account(_ name: String, makeDataset: () -> String) throws -> AccountContext {
         if let known = try existing(name) { return known }
@@ -50,32 +57,26 @@ final class ServerStore {
         try statements.run("INSERT INTO account(name, dataset) VALUES (?, ?)", [name, dataset])
         let made = AccountContext(
             row: statements.lastRow, name: name, dataset: dataset, head: 0, oldest: 0, stamp: .zero)
-        accounts[name] = made
+        keep(made)
         return made
     }
 
     /// What is known of a device; `nil` for one that never decided anything.
-    func device(_ name: String, of account: inout AccountContext) throws -> DeviceContext? {
+    func device(_ name: String, of account: AccountContext) throws -> DeviceContext? {
         if let known = account.devices[name] { return known }
         let found = try statements.first(
             "SELECT n, settled, top, rest FROM device WHERE account = ? AND name = ?", [account.row, name]
         ) { DeviceContext(row: $0[0], settled: $0[1], top: $0[2], usesREST: ($0[3] as Int64) != 0) }
-        if let found { remember(found, name, in: &account) }
+        account.devices[name] = found
         return found
     }
 
-    func makeDevice(_ name: String, of account: inout AccountContext) throws -> DeviceContext {
-        if let known = try device(name, of: &account) { return known }
+    func makeDevice(_ name: String, of account: AccountContext) throws -> DeviceContext {
+        if let known = try device(name, of: account) { return known }
         try statements.run("INSERT INTO device(account, name) VALUES (?, ?)", [account.row, name])
         let made = DeviceContext(row: statements.lastRow, settled: 0, top: 0, usesREST: false)
-        remember(made, name, in: &account)
+        account.devices[name] = made
         return made
-    }
-
-    private func remember(_ device: DeviceContext, _ name: String, in account: inout AccountContext) {
-        // Enough for every device that is awake; whoever invents names does not fill the memory.
-        if account.devices.count >= 4_096 { account.devices = [:] }
-        account.devices[name] = device
     }
 
     func write(_ account: AccountContext) throws {

@@ -4,7 +4,7 @@ internal import SyncCore
 /// The rules' view of one account's data, within the request's transaction.
 final class StoreSource: RecordSource {
     let store: ServerStore
-    private(set) var account: AccountContext
+    let account: AccountContext
     private let readsAliases: Bool
 
     init(store: ServerStore, account: AccountContext, readsAliases: Bool) {
@@ -16,12 +16,15 @@ final class StoreSource: RecordSource {
     func record(_ key: RecordKey) throws -> StoredRecord? {
         try store.statements.first(
             """
-            SELECT n, version, dead, fields, writes FROM record WHERE account = ? AND entity = ? AND id = ?
+            SELECT n, version, dead, fields, writes, root FROM record WHERE account = ? AND entity = ? AND id = ?
             """, [account.row, key.entity, key.id]
         ) { row in
-            StoredRecord(
-                row: row[0], version: row[1], isDead: (row[2] as Int64) != 0,
-                state: try RecordCodec.state(fields: row[3], writes: row[4]))
+            let fields: String = row[3]
+            let writes: String = row[4]
+            return StoredRecord(
+                row: row[0], root: row[5], version: row[1], isDead: (row[2] as Int64) != 0,
+                state: try RecordCodec.state(fields: fields, writes: writes),
+                size: fields.utf8.count + writes.utf8.count)
         }
     }
 
@@ -39,7 +42,7 @@ final class StoreSource: RecordSource {
     func nextRow() -> Int64 { store.nextRow() }
 
     func outcome(device: String, key: String) throws -> StoredOutcome? {
-        guard let device = try store.device(device, of: &account) else { return nil }
+        guard let device = try store.device(device, of: account) else { return nil }
         if device.usesREST, let used = try ReplyStore(store: store).reply(device: device, key: key) {
             // Never equal to a change's: the key was used for something else.
             return StoredOutcome(verdict: "applied", members: "", digest: used.digest)
@@ -55,14 +58,14 @@ final class StoreSource: RecordSource {
     }
 
     func isTaken(sequence: Int64, device: String, byOtherThan key: String) throws -> Bool {
-        guard let device = try store.device(device, of: &account), sequence <= device.top else { return false }
+        guard let device = try store.device(device, of: account), sequence <= device.top else { return false }
         return try store.statements.first(
             "SELECT key FROM outcome WHERE device = ? AND sequence = ?", [device.row, sequence]
         ) { ($0[0] as String) != key } ?? false
     }
 
     func settled(device: String) throws -> Int64 {
-        try store.device(device, of: &account)?.settled ?? 0
+        try store.device(device, of: account)?.settled ?? 0
     }
 
     func alias(of key: RecordKey) throws -> String? {

@@ -45,6 +45,8 @@ enum Tables {
             stamp INTEGER NOT NULL,
             at INTEGER NOT NULL,
             activity INTEGER NOT NULL,
+            -- The first version of the unit that gave it its version, so that no page divides one; 0 outside of units.
+            unit INTEGER NOT NULL,
             fields TEXT NOT NULL,
             writes TEXT NOT NULL
         ) STRICT;

@@ -125,7 +125,8 @@ enum OutcomeWriter {
         writer.endObject()
     }
 
-    static func fields(_ fields: [(name: String, value: FieldValue)], into writer: inout JSONWriter) throws(JSONFailure) {
+    static func fields(_ fields: [(name: String, value: FieldValue)], into writer: inout JSONWriter) throws(JSONFailure)
+    {
         writer.beginObject()
         for field in fields {
             writer.key(field.name)

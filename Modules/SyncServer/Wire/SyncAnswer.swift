@@ -43,7 +43,9 @@ struct SyncAnswer {
         }
         writer.key("results")
         writer.beginArray()
-        for (outcome, members) in zip(outcomes, members) { OutcomeWriter.write(outcome, members: members, into: &writer) }
+        for (outcome, members) in zip(outcomes, members) {
+            OutcomeWriter.write(outcome, members: members, into: &writer)
+        }
         writer.endArray()
         writer.key("changedRecords")
         records(into: &writer)

@@ -6,6 +6,7 @@ final class Record: @unchecked Sendable {
     // Sendable: all of it is used by the one thread that drives the executor.
     private let executor: SeededExecutor
     private let keepsLines: Bool
+    private let onLine: (@Sendable (String) -> Void)?
     private(set) var lines: [String] = []
     private(set) var coverage: [Situation: Int] = [:]
     private(set) var faults: [String: Int] = [:]
@@ -16,7 +17,8 @@ final class Record: @unchecked Sendable {
     /// What each device sent under each key the first time.
     private var sent: [String: Change] = [:]
 
-    init(executor: SeededExecutor, keepsLines: Bool) {
+    init(executor: SeededExecutor, keepsLines: Bool, onLine: (@Sendable (String) -> Void)?) {
+        self.onLine = onLine
         self.executor = executor
         self.keepsLines = keepsLines
     }
@@ -25,7 +27,10 @@ final class Record: @unchecked Sendable {
     func note(_ event: @autoclosure () -> String) {
         let text = event()
         executor.note(text)
-        if keepsLines { lines.append("\(executor.clock.now.elapsed) \(text)") }
+        guard keepsLines || onLine != nil else { return }
+        let line = "\(executor.clock.now.elapsed) \(text)"
+        if keepsLines { lines.append(line) }
+        onLine?(line)
     }
 
     func cover(_ situation: Situation) { coverage[situation, default: 0] += 1 }
@@ -130,6 +135,7 @@ public enum Situation: String, Sendable, Hashable, CaseIterable {
     case tombstoneUnderUnsentChild = "a tombstone over an unsent child"
     case unitSent = "an atomic unit"
     case cancelled = "a change taken back"
+    case takenBackByInverse = "a sent change taken back by its inverse"
     case discarded = "a change given up"
     case retried = "a refused change tried again"
     case fullPassAwaitsConfirmation = "a full pass that waits for the app's word"

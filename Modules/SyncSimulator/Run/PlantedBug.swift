@@ -117,7 +117,7 @@ final class BuggyExchange: Exchange, @unchecked Sendable {
             for place in request.changes.indices where !sentBefore.insert(request.changes[place].id).inserted {
                 counter += 1
                 let name = request.changes[place].id
-                request.changes[place].id = name.dropLast(4) + String(counter + 10_000).suffix(4)
+                request.changes[place].id = String(name.dropLast(4)) + String(counter + 10_000).suffix(4)
                 names[request.changes[place].id] = name
             }
         case .stampAtSending:

@@ -6,6 +6,8 @@ public struct SimulationOptions: Sendable {
     public var folder: String
     /// Whether the report has every line of the trace; else only its hash.
     public var keepsTrace: Bool
+    /// Called with each line of the trace as it comes.
+    public var onLine: (@Sendable (String) -> Void)?
     /// Steps of the workload and faults that are left out, by their numbers: for shrinking.
     public var withoutSteps: Set<Int>
     public var withoutFaults: Set<Int>

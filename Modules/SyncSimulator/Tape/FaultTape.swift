@@ -1,4 +1,4 @@
-public import SyncTesting
+import SyncTesting
 
 /// What goes wrong in a seed, and where: a list from which any entry can be left out without moving another.
 public struct FaultTape: Sendable {

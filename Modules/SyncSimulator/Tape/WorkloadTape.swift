@@ -1,4 +1,4 @@
-public import SyncTesting
+import SyncTesting
 
 /// What the users of a seed's devices do, and when: drawn before the run, so that leaving a step out moves no other.
 public struct WorkloadTape: Sendable {
@@ -34,9 +34,9 @@ public struct WorkloadTape: Sendable {
     /// The tape of a seed.
     public init(seed: UInt64) {
         var chance = SeededGenerator(seed: seed, stream: 1)
-        devices = [1, 2, 2, 2, 3, 3, 3, 4, 5][chance.below(9)]
-        let count = 55 + chance.below(60)
-        duration = Int64(20_000 + chance.below(4) * 150_000)
+        let devices = [1, 2, 2, 2, 3, 3, 3, 4, 5][chance.below(9)]
+        let count = 90 + chance.below(70)
+        let duration = Int64(20_000 + chance.below(4) * 150_000)
         // Few records make conflicts, many make pages.
         let heat = 0.2 + chance.unit() * 0.7
         var times = (0..<count).map { _ in Int64(chance.below(Int(duration))) }
@@ -48,6 +48,8 @@ public struct WorkloadTape: Sendable {
             let action = Self.action(number, &chance, heat: heat)
             steps.append(Step(number: number, atMilliseconds: times[number], device: device, action: action))
         }
+        self.devices = devices
+        self.duration = duration
         self.steps = steps
     }
 

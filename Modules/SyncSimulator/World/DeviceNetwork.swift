@@ -186,7 +186,7 @@ extension FaultTape.RequestFault {
 extension ExchangeRequest {
     /// What a trace says of it: keys and positions, no contents.
     var summary: String {
-        let keys = changes.map { "\($0.sequence):\($0.id.prefix(8)):\($0.operation.rawValue.prefix(1)):\($0.record)" }
+        let keys = changes.map { "\($0.sequence):\($0.id.suffix(6)):\($0.operation.rawValue.prefix(1)):\($0.record)" }
         return "\(cycleID.suffix(8)) from \(lastSyncVersion) epoch \(epoch ?? "-") settled \(settled ?? -1)"
             + "\(fullPass ? " full" : "") limit \(limit) [\(keys.joined(separator: " "))]"
     }
@@ -194,7 +194,7 @@ extension ExchangeRequest {
 
 extension ExchangeAnswer {
     var summary: String {
-        let verdicts = results.map { "\($0.changeID.prefix(8)):\($0.verdict.name)\($0.isDuplicate ? "*" : "")" }
+        let verdicts = results.map { "\($0.changeID.suffix(6)):\($0.verdict.name)\($0.isDuplicate ? "*" : "")" }
         return "to \(currentSyncVersion)\(hasMore ? "+" : "") of \(epoch), \(page.count) records"
             + " [\(verdicts.joined(separator: " "))]"
     }

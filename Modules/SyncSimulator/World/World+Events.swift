@@ -1,4 +1,5 @@
 import GRDB
+import Orchestrator
 import Storage
 import SyncCore
 import SyncTesting
@@ -53,8 +54,9 @@ extension World {
         switch step.action {
         case .syncNow:
             if let process = device.process {
-                // Owned by the engine's lane: it ends with its cycle, or with the process.
-                _ = Task(executorPreference: process.lane) { await process.engine.syncNow() }
+                // Owned by the process: it ends with its cycle, or is cancelled with the process.
+                let call = Task(executorPreference: process.lane) { _ = await process.engine.syncNow() }
+                process.calls.tasks.append(call)
             }
         case .cancel(let number): cancel(step.device, number)
         case .retry(let number): repair(step.device, number, discards: false)
@@ -98,10 +100,16 @@ extension World {
         guard let waiting = facts?.undecided, !waiting.isEmpty else { return }
         let key = waiting[Int(number % UInt64(waiting.count))].key
         guard let outcome = settle(index, { try await $0.store.cancel(key) }) else { return }
-        record.note("device \(index) cancels \(key.prefix(8)): \(outcome)")
-        if case .cancelled(let keys) = outcome {
+        record.note("device \(index) cancels \(key.suffix(6)): \(outcome)")
+        switch outcome {
+        case .cancelled(let keys):
             record.cover(.cancelled)
             ledgers[index].set(.cancelled, for: keys)
+        case .inverse:
+            // It was sent, so it is still to be decided; but what it wrote is not what the user wants to see.
+            record.cover(.takenBackByInverse)
+            ledgers[index].set(.undone, for: [key])
+        case .tooLate: break
         }
     }
 
@@ -109,7 +117,7 @@ extension World {
         let facts = devices[index].read { try DeviceFacts($0, options.schema) }
         guard let failed = facts?.failed, !failed.isEmpty else { return }
         let key = failed[Int(number % UInt64(failed.count))].key
-        record.note("device \(index) \(discards ? "discards" : "retries") \(key.prefix(8))")
+        record.note("device \(index) \(discards ? "discards" : "retries") \(key.suffix(6))")
         if discards {
             guard let keys = settle(index, { try await $0.store.discard(key) }) else { return }
             ledgers[index].set(.discarded, for: keys)

@@ -25,7 +25,7 @@ final class World {
         self.seed = seed
         self.options = options
         executor = SeededExecutor(seed: seed)
-        record = Record(executor: executor, keepsLines: options.keepsTrace)
+        record = Record(executor: executor, keepsLines: options.keepsTrace, onLine: options.onLine)
         workload = WorkloadTape(seed: seed)
         faults = FaultTape(seed: seed, devices: workload.devices, duration: workload.duration)
         restarts = SeededGenerator(seed: seed, stream: 3)
@@ -34,7 +34,7 @@ final class World {
         if options.usesReferenceServer(seed) {
             server = try ReferenceServer(
                 folder: folder + "/server", schema: options.schema, clock: serverClock, virtual: executor.clock,
-                seed: seed)
+                seed: seed, record: record)
         } else {
             server = ModelBackend(
                 ModelServer(schema: options.schema, clock: serverClock, pageLimit: 3 + Int(seed % 60)))

@@ -65,9 +65,9 @@ extension LogBook {
                 continue
             }
             guard first.isMergeable(with: second) else { return }
-            self[place] = nil
             self[next] = nil
             if first.change.operation == .create, second.change.operation == .delete {
+                self[place] = nil
                 if hasBlocked { needsBlocking() }
                 return
             }

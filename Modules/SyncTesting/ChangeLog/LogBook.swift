@@ -131,10 +131,10 @@ struct LogBook: Sendable {
         mayBlock = false
         var creates: [RecordKey: Blocker] = [:]
         var units: [String: String] = [:]
-        var creating: Set<RecordKey> = []
+        var creating: [RecordKey: Int] = [:]
         for place in range {
             guard let entry = slots[place] else { continue }
-            if entry.change.operation == .create { creating.insert(entry.change.record) }
+            if entry.change.operation == .create { creating[entry.change.record] = place }
             guard entry.isFailed else { continue }
             if entry.change.operation == .create {
                 creates[entry.change.record] = Blocker(place: place, key: entry.change.id)
@@ -172,23 +172,14 @@ struct LogBook: Sendable {
 
     private func blocker(
         of entry: LogEntry, at place: Int, _ creates: [RecordKey: Blocker], _ units: [String: String],
-        _ creating: Set<RecordKey>
+        _ creating: [RecordKey: Int]
     ) -> String? {
         if let unit = entry.change.unit, let by = units[unit] { return by }
-        if let missing = entry.missing, creating.contains(missing) {
-            return creates[missing]?.key ?? create(of: missing)
-        }
+        if let missing = entry.missing, let by = creates[missing] { return by.key }
+        // A create that comes later would never come if this one did not let it pass.
+        if let missing = entry.missing, let later = creating[missing], later > place { return slots[later]?.change.id }
         for need in entry.needs.sorted() {
             if let by = creates[need], by.place < place { return by.key }
-        }
-        return nil
-    }
-
-    /// The key of the create of a record that is in the queue.
-    func create(of record: RecordKey) -> String? {
-        for place in range {
-            guard let entry = slots[place], entry.change.record == record else { continue }
-            if entry.change.operation == .create { return entry.change.id }
         }
         return nil
     }

@@ -100,7 +100,9 @@ struct UploadQueueMachine: Sendable {
     /// A probe came back: an empty sync, or a read, that worked or did not.
     mutating func probed(succeeded: Bool, at now: Moment) -> Plan {
         var plan = Plan()
-        for member in suspicion.probed(succeeded: succeeded) {
+        let members = suspicion.probed(succeeded: succeeded)
+        guard !members.isEmpty else { return plan }
+        for member in members {
             let isOver = member.attempts >= policy.maxAttempts
             let reason = SetAsideReason(
                 code: "tooManyAttempts",
@@ -148,7 +150,8 @@ struct UploadQueueMachine: Sendable {
 
     /// The plan could not be recorded: nothing happened, but what the server asked for still binds.
     mutating func notRecorded(_ planned: UploadQueueMachine) {
-        out = nil
+        // What was to be settled is given up and sent again; what is out beside the plan is still out.
+        out = planned.out
         floors.server = [floors.server, planned.floors.server].compactMap { $0 }.max()
         floors.changes = [floors.changes, planned.floors.changes].compactMap { $0 }.max()
     }

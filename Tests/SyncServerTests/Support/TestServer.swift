@@ -44,7 +44,8 @@ final class TestServer {
             "card", collection: "cards", parents: [.init(field: "idList", entity: "list")], tracksActivity: true,
             queryKinds: ["closed": .boolean, "pos": .number]),
         ServerEntity("checklist", collection: "checklists", parents: [.init(field: "idCard", entity: "card")]),
-        ServerEntity("checkItem", collection: "checkItems", parents: [.init(field: "idChecklist", entity: "checklist")]),
+        ServerEntity(
+            "checkItem", collection: "checkItems", parents: [.init(field: "idChecklist", entity: "checklist")]),
         ServerEntity("comment", collection: "comments", parents: [.init(field: "idCard", entity: "card")]),
     ]
 

@@ -29,6 +29,10 @@ final class ConnectionGuard: ChannelDuplexHandler {
     private var version = HTTPVersion.http1_1
     /// Whether the guard has answered by itself: what the handlers behind it still write is dropped.
     private var hasRefused = false
+    /// An answer that waits for the end of its request.
+    private var heldAnswer: [(part: HTTPServerResponsePart, promise: EventLoopPromise<Void>?)] = []
+    /// How many bytes of body the present request spoke of.
+    private var declaredBytes = 0
     private var isClosing = false
     private var timer: (due: Int64, task: Scheduled<Void>)?
     private var bytesLeft = 0
@@ -56,7 +60,9 @@ final class ConnectionGuard: ChannelDuplexHandler {
         timer?.task.cancel()
         timer = nil
         waiting.removeAll()
-        if case .receiving = phase.phase, !hasRefused { context.fireErrorCaught(RequestAborted()) }
+        if isReceiving, !hasRefused { context.fireErrorCaught(RequestAborted()) }
+        for (_, promise) in heldAnswer { promise?.fail(ChannelError.ioOnClosedChannel) }
+        heldAnswer = []
         context.fireChannelInactive()
     }
 
@@ -79,6 +85,15 @@ final class ConnectionGuard: ChannelDuplexHandler {
         perform(phase.parsed(now: now(context)), context: context)
         setTimer(context)
         context.fireChannelReadComplete()
+        readOn(context)
+    }
+
+    /// What nobody behind wants any more is read all the same: a client that is still sending would not see its answer.
+    private func readOn(_ context: ChannelHandlerContext) {
+        switch phase.phase {
+        case .refusing, .draining: context.read()
+        case .waiting, .receiving, .answering, .closing: break
+        }
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
@@ -118,6 +133,7 @@ final class ConnectionGuard: ChannelDuplexHandler {
         case .head(let head):
             guard case .waiting = phase.phase else { return }
             version = head.version
+            declaredBytes = head.headers.first(name: "content-length").flatMap { Int($0) } ?? 0
             // After an upgrade that nobody takes, the parser reads no further request.
             let isUpgrade = head.headers.contains(name: "upgrade")
             phase.head(isKept: head.isKeepAlive && !isUpgrade && head.method != .CONNECT, now: now(context))
@@ -128,9 +144,9 @@ final class ConnectionGuard: ChannelDuplexHandler {
             perform(phase.body(buffer.readableBytes, now: now(context)), context: context)
             if isWanted { context.fireChannelRead(wrapInboundOut(part)) }
         case .end:
-            let isWanted = isReceiving
-            perform(phase.end(now: now(context)), context: context)
-            if isWanted { context.fireChannelRead(wrapInboundOut(part)) }
+            let action = phase.end(now: now(context))
+            if phase.phase == .answering { context.fireChannelRead(wrapInboundOut(part)) }
+            perform(action, context: context)
         }
     }
 
@@ -143,7 +159,7 @@ final class ConnectionGuard: ChannelDuplexHandler {
     private func answerExpectation(_ head: HTTPRequestHead, context: ChannelHandlerContext) {
         guard isReceiving, !phase.answerBegan, head.version == .http1_1,
             head.headers.first(name: "expect")?.lowercased() == "100-continue",
-            (head.headers.first(name: "content-length").flatMap { Int($0) } ?? 0) <= phase.limits.bodyBytes
+            declaredBytes <= phase.limits.bodyBytes
         else { return }
         context.writeAndFlush(
             wrapOutboundOut(.head(HTTPResponseHead(version: .http1_1, status: .continue))), promise: nil)
@@ -160,7 +176,26 @@ final class ConnectionGuard: ChannelDuplexHandler {
             promise?.fail(ChannelError.ioOnClosedChannel)
             return
         }
-        switch unwrapOutboundIn(data) {
+        let part = unwrapOutboundIn(data)
+        guard isReceiving else { return send(part, promise: promise, context: context) }
+        heldAnswer.append((part, promise))
+        if case .end = part {
+            perform(phase.answerHeld(declared: declaredBytes, now: now(context)), context: context)
+            setTimer(context)
+            readOn(context)
+        }
+    }
+
+    private func release(_ context: ChannelHandlerContext) {
+        let held = heldAnswer
+        heldAnswer = []
+        for (part, promise) in held { send(part, promise: promise, context: context) }
+    }
+
+    private func send(
+        _ part: HTTPServerResponsePart, promise: EventLoopPromise<Void>?, context: ChannelHandlerContext
+    ) {
+        switch part {
         case .head(var head):
             if phase.answerHead() { head.headers.replaceOrAdd(name: "connection", value: "close") }
             if version != .http1_1 { head.version = version }
@@ -186,7 +221,10 @@ final class ConnectionGuard: ChannelDuplexHandler {
         }
         // The handlers behind have nothing more to say; the end comes when what they said has left.
         promise?.succeed()
-        if case .draining = phase.phase { return }
+        switch phase.phase {
+        case .refusing, .draining: return
+        case .waiting, .receiving, .answering, .closing: break
+        }
         perform(phase.closed(now: now(context)), context: context)
         setTimer(context)
     }
@@ -224,6 +262,7 @@ final class ConnectionGuard: ChannelDuplexHandler {
             isClosing = true
             context.close(promise: nil)
         case .close: closeGently(context)
+        case .release: release(context)
         case .endStream: write(context: context, data: wrapOutboundOut(.end(nil)), promise: nil)
         case .refuse(let refusal): refuse(refusal, context: context)
         }

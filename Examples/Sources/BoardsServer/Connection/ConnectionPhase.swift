@@ -4,10 +4,12 @@
 ///        ┌─────────────── answer's end (kept) ───────────────┐
 ///        ▼                                                   │
 ///     waiting ──head──▶ receiving ──end──▶ answering ────────┤
-///        │                  │ answer's end                   │ answer's end (not kept)
-///        │                  ▼                                ▼
-///        │              draining ──end, limit, deadline──▶ closing
-///        └── half a head too late, garbage, idle ─────────────▲
+///        │                  │ answer given     ▲ end         │ answer's end (not kept)
+///        │                  ▼                  │             │
+///        │              refusing ──────────────┘             │
+///        │                  │ limit, deadline: answer sent   ▼
+///        │                  └──▶ draining ──end, limit──▶ closing
+///        └── half a head too late, garbage, idle ────────────▲
 /// ```
 ///
 /// Times are nanoseconds of whatever clock the caller has; it awaits nothing and reads no clock.
@@ -19,7 +21,10 @@ struct ConnectionPhase {
         case receiving(since: Int64, lastByte: Int64)
         /// The request is complete, the answer is not.
         case answering
-        /// The answer was given before the request was complete; the rest of it is thrown away.
+        /// The answer was given before the request was complete, and is held back until it is: many clients look for
+        /// an answer only after all is sent. What comes is thrown away.
+        case refusing(since: Int64, lastByte: Int64, bytes: Int)
+        /// The answer was sent before the request was complete; the rest of it is thrown away.
         case draining(since: Int64, bytes: Int)
         /// The last answer is on its way out (`isSent`: left); nothing is awaited any more but the other side's end.
         case closing(since: Int64, isSent: Bool)
@@ -38,6 +43,8 @@ struct ConnectionPhase {
         case close
         /// Closes without another byte.
         case drop
+        /// Sends the answer that was held back.
+        case release
         /// Ends the event stream that the present answer is.
         case endStream
     }
@@ -85,6 +92,9 @@ struct ConnectionPhase {
         case .draining(let since, let bytes):
             phase = .draining(since: since, bytes: bytes + count)
             if bytes + count > limits.drainBytes { return closed(now: now) }
+        case .refusing(let since, _, let bytes):
+            phase = .refusing(since: since, lastByte: now, bytes: bytes + count)
+            if bytes + count > limits.drainBytes { return .release }
         case .waiting, .answering, .closing:
             break
         }
@@ -97,6 +107,9 @@ struct ConnectionPhase {
         case .receiving:
             phase = .answering
             return .nothing
+        case .refusing:
+            phase = .answering
+            return .release
         case .draining:
             return closed(now: now)
         case .waiting, .answering, .closing:
@@ -104,10 +117,17 @@ struct ConnectionPhase {
         }
     }
 
+    /// The whole answer is there, and the request is not. `declared`: how many bytes of body it spoke of.
+    mutating func answerHeld(declared: Int, now: Int64) -> Action {
+        guard case .receiving = phase else { return .release }
+        phase = .refusing(since: now, lastByte: now, bytes: 0)
+        return declared > limits.drainBytes ? .release : .nothing
+    }
+
     /// An answer begins: whether it must say that the connection ends with it.
     mutating func answerHead() -> Bool {
         answerBegan = true
-        if case .receiving = phase { isLast = true }
+        if phase != .answering { isLast = true }
         return isLast
     }
 
@@ -115,7 +135,7 @@ struct ConnectionPhase {
     mutating func answerEnd(now: Int64) -> Action {
         isStreaming = false
         switch phase {
-        case .receiving:
+        case .receiving, .refusing:
             phase = .draining(since: now, bytes: 0)
             return .nothing
         case .answering:
@@ -135,6 +155,7 @@ struct ConnectionPhase {
         switch phase {
         case .waiting: return refused(.malformed, now: now)
         case .receiving: return answerBegan ? .drop : refused(.malformed, now: now)
+        case .refusing: return releasedLast()
         case .draining: return closed(now: now)
         case .answering, .closing: return .nothing
         }
@@ -149,6 +170,7 @@ struct ConnectionPhase {
         case .answering:
             isLast = true
             return isStreaming ? .drop : .nothing
+        case .refusing: return releasedLast()
         case .draining, .closing: return .drop
         }
     }
@@ -160,8 +182,14 @@ struct ConnectionPhase {
         switch phase {
         case .waiting(_, .none, _): return closed(now: now)
         case .answering: return isStreaming ? .endStream : .nothing
-        case .waiting, .receiving, .draining, .closing: return .nothing
+        case .waiting, .receiving, .refusing, .draining, .closing: return .nothing
         }
+    }
+
+    private mutating func releasedLast() -> Action {
+        isLast = true
+        phase = .answering
+        return .release
     }
 
     /// The connection ends with what was sent so far.
@@ -196,6 +224,8 @@ extension ConnectionPhase {
         case .receiving(let since, let last):
             min(last + Self.nanoseconds(limits.bodyIdle), since + Self.nanoseconds(limits.bodyDeadline))
         case .answering: nil
+        case .refusing(let since, let last, _):
+            min(last + Self.nanoseconds(limits.refusalIdle), since + Self.nanoseconds(limits.drainDeadline))
         case .draining(let since, _): since + Self.nanoseconds(limits.drainDeadline)
         case .closing(let since, let isSent):
             since + Self.nanoseconds(isSent ? min(2, limits.drainDeadline) : limits.idle)
@@ -216,6 +246,8 @@ extension ConnectionPhase {
             return answerBegan ? .drop : refused(.timeout, now: now)
         case .answering:
             return .nothing
+        case .refusing:
+            return .release
         case .draining:
             return closed(now: now)
         case .closing:

@@ -58,7 +58,10 @@ struct ShellResponder: HTTPResponder {
         guard let account = book.account(authorization: authorization) else { throw .unauthorized }
         try limiter.begin(account)
         switch route {
-        case .events: return try events(request, account: account, authorization: authorization, context: context)
+        case .events:
+            // A body is not wanted here, but has to be over before the stream begins.
+            bodies.release(try await bodies.read(request))
+            return try events(request, account: account, authorization: authorization, context: context)
         case .sync: return try await sync(request, account: account)
         case .records, .health, .metrics, .unknown: return try await records(request, account: account)
         }

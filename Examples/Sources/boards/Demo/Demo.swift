@@ -63,7 +63,8 @@ struct Demo {
 
     /// Runs a command on a device as if it had been typed.
     private func boards(_ device: String, _ arguments: String..., isOnline: Bool = false) async throws {
-        let shown = arguments.map { $0.contains(" ") ? "'\($0)'" : $0 }.joined(separator: " ")
+        let shown = arguments.map { $0.replacing("\(folder)/", with: "") }
+            .map { $0.contains(" ") ? "'\($0)'" : $0 }.joined(separator: " ")
         let server = isOnline ? ["--server", "http://127.0.0.1:\(port)"] : []
         Console.print("  $ boards --data \((([device] + server).joined(separator: " "))) \(shown)")
         let status = await Console.$indentation.withValue("    ") {

@@ -7,7 +7,7 @@ enum LocalServer {
         var options = ServerOptions()
         options.port = 0
         options.database = database
-        options.logLevel = "error"
+        options.logLevel = "critical"
         do {
             try await ReferenceServer.during(options, body)
         } catch let failure as ServeFailure {

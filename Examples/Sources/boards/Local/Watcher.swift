@@ -1,6 +1,6 @@
 import Ferry
-import Foundation
 import SyncCore
+import UnixSignals
 
 /// `sync --watch`: the engine runs by itself until somebody interrupts it, or the time is over.
 struct Watcher {
@@ -11,7 +11,7 @@ struct Watcher {
 
     /// Runs, tells of each cycle that moved something, and sums up.
     func run(for limit: Duration?) async throws -> SyncOutcome {
-        let interrupts = Interrupts()
+        let interrupts = await UnixSignalsSequence(trapping: .sigint, .sigterm)
         let events = await engine.events()
         let total = try await withThrowingTaskGroup(of: Ended.self) { group in
             group.addTask { [engine] in
@@ -20,8 +20,15 @@ struct Watcher {
             }
             group.addTask { .told(await tell(events)) }
             group.addTask {
-                await interrupts.wait(atMost: limit)
+                for await _ in interrupts { break }
                 return .interruption
+            }
+            if let limit {
+                group.addTask {
+                    // Only cancellation ends it early, and then the engine has ended already.
+                    do { try await Task.sleep(for: limit) } catch { return .interruption }
+                    return .interruption
+                }
             }
             var total = CycleReport()
             for try await ended in group {
@@ -57,38 +64,5 @@ struct Watcher {
             Console.print(line)
         }
         return total
-    }
-}
-
-/// SIGINT and SIGTERM as something that can be waited for.
-final class Interrupts: @unchecked Sendable {  // Sendable: `sources` is set once and never touched again.
-    private let stream: AsyncStream<Void>
-    private let sources: [any DispatchSourceSignal]
-
-    init() {
-        let (stream, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-        self.stream = stream
-        sources = [SIGINT, SIGTERM].map { number in
-            signal(number, SIG_IGN)
-            let source = DispatchSource.makeSignalSource(signal: number)
-            source.setEventHandler { continuation.yield() }
-            source.resume()
-            return source
-        }
-    }
-
-    /// Returns after an interruption, or after the time.
-    func wait(atMost limit: Duration?) async {
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask { for await _ in self.stream { return } }
-            if let limit {
-                group.addTask {
-                    // Only cancellation ends it early, and then nobody waits any more.
-                    do { try await Task.sleep(for: limit) } catch { return }
-                }
-            }
-            await group.next()
-            group.cancelAll()
-        }
     }
 }

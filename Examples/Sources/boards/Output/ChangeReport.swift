@@ -52,7 +52,7 @@ enum ChangeReport {
         let change = queued.change
         var text = "\(change.sequence). \(change.operation.rawValue) \(change.record)"
         let fields = change.fields.sorted { $0.key.utf8.lexicographicallyPrecedes($1.key.utf8) }
-        for (name, delta) in fields where change.operation != .delete {
+        for (name, delta) in fields where change.operation == .update || !delta.new.isNull {
             let old = delta.old.map { JSONText.text($0) + " → " } ?? ""
             text += "\n     \(name): \(old)\(JSONText.text(delta.new))"
         }
@@ -81,6 +81,8 @@ enum ChangeReport {
     private static func change(_ change: Change) -> [String: FieldValue] {
         var fields: [String: FieldValue] = [:]
         for (name, delta) in change.fields {
+            // A create names every column; a null in it says nothing.
+            if change.operation == .create, delta.new.isNull { continue }
             // A delete keeps the row's last values; it sets none.
             var told: [String: FieldValue] = change.operation == .delete ? [:] : ["new": delta.new]
             told["old"] = delta.old ?? .null

@@ -97,6 +97,9 @@ extension FieldValue {
     subscript(name: String) -> FieldValue? {
         if case .object(let members) = self { members[name] } else { nil }
     }
+    var string: String? {
+        if case .string(let text) = self { text } else { nil }
+    }
     subscript(index: Int) -> FieldValue? {
         if case .array(let elements) = self, elements.indices.contains(index) { elements[index] } else { nil }
     }

@@ -1,0 +1,78 @@
+import GRDB
+public import SyncCore
+
+/// Entries of the change log that no trigger made: what a handler found, what the app hands over, what triggers missed.
+enum FoundChanges {
+    /// Adds an entry with the next sequence, stamp and key; one that says nothing is left out.
+    static func add(
+        _ db: Database, _ found: FoundChange, _ schema: Schema, now: Int64, unit: String? = nil,
+        intent: String? = nil
+    ) throws {
+        guard let entity = schema[found.record.entity] else {
+            throw StoreFailure(kind: .invalid, message: "“\(found.record.entity)” is not declared.")
+        }
+        guard RecordKey.isValidID(found.record.id) else {
+            throw StoreFailure(
+                kind: .invalid, message: "“\(found.record.id)” is no id that a server takes.")
+        }
+        if found.operation == .update, found.fields.isEmpty { return }
+        let sequence = try ChangeRows.nextSequence(db)
+        var fields = found.fields
+        for name in fields.keys where fields[name]?.rule == .lastWriter {
+            fields[name]?.rule = entity.field(name)?.rule ?? .lastWriter
+        }
+        let json: String
+        do {
+            json = try DeltaCodec.json(fields, operation: found.operation)
+        } catch {
+            throw StoreFailure(
+                kind: .invalid, message: "A value of \(found.record) has no form on the wire: \(error)")
+        }
+        let stamp = try ChangeRows.nextStamp(db, now: now)
+        let sql = """
+            INSERT INTO sync_change
+              (position, sequence, key, entity, id, operation, schema, stamp, madeAt, fields, "unit", intent)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            """
+        try db.cachedStatement(sql: sql).execute(arguments: [
+            sequence, sequence, try Clock.key(db), found.record.entity, found.record.id,
+            found.operation.number,
+            entity.version, Int64(bitPattern: stamp.packed), now, json, unit, intent,
+        ])
+        try ChangeRows.count(db, 1)
+    }
+
+    /// Rows that nobody recorded when there was no trigger: each becomes a create (an app that begins to sync, or a
+    /// trigger that somebody dropped). What was updated or deleted meanwhile cannot be seen.
+    static func addMissed(_ db: Database, _ entity: EntitySchema, _ schema: Schema, now: Int64) throws {
+        let key = RowWriter.quoted(entity.keyColumn)
+        let sql = """
+            SELECT \(key) FROM \(RowWriter.quoted(entity.table)) AS present
+            WHERE NOT EXISTS (SELECT 1 FROM sync_record WHERE entity = ?1 AND id = present.\(key))
+            AND NOT EXISTS (SELECT 1 FROM sync_change WHERE entity = ?1 AND id = present.\(key)) ORDER BY present.rowid
+            """
+        let writer = RowWriter(entity)
+        for id in try String.fetchAll(db, sql: sql, arguments: [entity.name]) {
+            guard let fields = try writer.read(db, id) else { continue }
+            let found = FoundChange(
+                record: RecordKey(entity.name, id), operation: .create,
+                fields: fields.mapValues { FieldDelta(old: nil, new: $0) })
+            try add(db, found, schema, now: now)
+            try Journal.event(db, .missedChange, found.record, at: now)
+        }
+    }
+}
+
+extension Store {
+    /// Puts changes into the queue that no trigger saw: what a handler found, or an app that computes its own deltas.
+    ///
+    /// All of them stand or none; each gets the next sequence, stamp and key. The rows are the caller's business.
+    /// - Throws: ``StoreFailure`` (`invalid`) for an entity that is not declared, an id or a value that has no form on
+    ///   the wire.
+    public func record(_ found: [FoundChange], intent: String? = nil) throws(StoreFailure) {
+        let now = now
+        try perform("recording changes") { db in
+            for change in found { try FoundChanges.add(db, change, schema, now: now, intent: intent) }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+import GRDB
+public import SyncCore
+
+extension Store {
+    /// Looks the whole file through; takes long for a large one.
+    /// - Returns: what is wrong, in SQLite's words; empty for a sound file.
+    public func integrityProblems() throws(StoreFailure) -> [String] {
+        try look("checking the database") { db in
+            var found = try String.fetchAll(db, sql: "PRAGMA integrity_check").filter { $0 != "ok" }
+            found += try Row.fetchAll(db, sql: "PRAGMA foreign_key_check").map { row in
+                "a row of \(row[0] as String) refers to a missing row of \(row[2] as String)"
+            }
+            let counted = try Int.fetchOne(db, sql: "SELECT queued FROM sync_clock") ?? 0
+            let queued = try Int.fetchOne(db, sql: "SELECT count(*) FROM sync_change") ?? 0
+            if counted != queued { found.append("the queue has \(queued) changes and counts \(counted)") }
+            return found
+        }
+    }
+
+    /// Forgets the oldest entries of the journals beyond these numbers; the queue and what was set aside always stay.
+    public func prune(conflicts: Int = 10_000, events: Int = 10_000, cycles: Int = 1_000) throws(StoreFailure) {
+        try perform("pruning the journals") { db in
+            for (table, most) in [("sync_conflict", conflicts), ("sync_event", events), ("sync_cycle", cycles)] {
+                try db.execute(
+                    sql: "DELETE FROM \(table) WHERE number <= (SELECT max(number) FROM \(table)) - ?",
+                    arguments: [most])
+            }
+        }
+    }
+
+    /// What signing out would lose.
+    public func unsent() throws(StoreFailure) -> QueueSummary { try summary() }
+
+    /// Takes the account's data out of the file, the queue and what was set aside with it: the app asked the user.
+    ///
+    /// One transaction: killed at any moment, all is there or nothing is, and what SQLite freed is overwritten with
+    /// zeros. The file then belongs to nobody, and is another device to the server.
+    public func wipe() throws(StoreFailure) {
+        let schema = schema
+        let now = now
+        try perform("signing out") { db in
+            try db.execute(sql: "PRAGMA secure_delete = ON")
+            try RowWriter.applying(db) {
+                for entity in schema.entities.reversed() {
+                    try db.execute(sql: "DELETE FROM \(RowWriter.quoted(entity.table))")
+                }
+            }
+            try EngineTables.empty(db)
+            try Meta.set(db, .device, Clock.freshKey(db))
+            try Journal.event(db, .wiped, at: now)
+        }
+        // The log still has the old pages; outside a transaction it can be emptied.
+        do {
+            try database.writeWithoutTransaction { db in
+                _ = try db.checkpoint(.truncate)
+                try db.execute(sql: "PRAGMA secure_delete = OFF")
+            }
+        } catch {
+            throw failure(error, "emptying the write-ahead log")
+        }
+        appliedSpeakers.speak()
+        stateSpeakers.speak()
+    }
+
+    /// Sends again what history lost on the server (`lostByServer` in the journal): rows that are gone are made again, and
+    /// fields get the values that they had. Each becomes a change of its own, as if the user had written it now.
+    /// - Returns: how many records were written.
+    @discardableResult
+    public func restoreLost() throws(StoreFailure) -> Int {
+        try perform("sending again what the server lost") { db in try FullPass.restore(db, schema) }
+    }
+}

@@ -1,0 +1,399 @@
+import GRDB
+@testable import Storage
+import SyncCore
+import Testing
+
+@Suite struct SettleTests {
+    @Test("applied: the change goes, the version moves, the row stays")
+    func applied() async throws {
+        let fixture = try Fixture()
+        try await fixture.applyBoard()
+        try fixture.sql("UPDATE card SET name = 'B' WHERE id = 'c1'")
+        let claim = try await fixture.claim()
+        let settled = try await fixture.settle((claim.keys[0], .applied(10)))
+        #expect(settled.settled == claim.changes[0].change.sequence)
+        #expect(settled.summary == QueueSummary())
+        #expect(try fixture.int("SELECT version FROM sync_record WHERE id = 'c1'") == 10)
+        #expect(try fixture.text("SELECT base FROM sync_record WHERE id = 'c1'") == nil)
+        #expect(try fixture.card("name") == "B")
+        // A late answer changes nothing.
+        try await fixture.settle((claim.keys[0], .refused()))
+        #expect(try await fixture.store.failures().isEmpty)
+    }
+
+    @Test("applied raises the held version only over its own base, or after an earlier change of the request")
+    func versions() async throws {
+        let fixture = try Fixture()
+        try await fixture.applyBoard()
+        try fixture.insertCard("n")
+        try await fixture.store.write(unit: true) { try $0.execute(sql: "UPDATE card SET name = 'B' WHERE id = 'n'") }
+        try fixture.sql("UPDATE card SET name = 'B' WHERE id = 'c1'")
+        let claim = try await fixture.claim()
+        #expect(claim.told == ["create card n", "update card n", "update card c1"])
+        // A page brought a newer one meanwhile: the page must bring this one, too.
+        try await fixture.apply(record("card", "c1", 20, ["pos": 5.0]))
+        try await fixture.settle(
+            (claim.keys[0], .applied(30)), (claim.keys[1], .applied(31)), (claim.keys[2], .applied(32)))
+        #expect(try fixture.int("SELECT version FROM sync_record WHERE id = 'n'") == 31)
+        #expect(try fixture.int("SELECT version FROM sync_record WHERE id = 'c1'") == 20)
+        #expect(try fixture.card("name") == "B")
+        #expect(try fixture.card("pos") == "5.0")
+    }
+
+    @Test("a stored outcome from before a newer page leaves what the page brought")
+    func staleApplied() async throws {
+        let fixture = try Fixture()
+        try await fixture.applyBoard()
+        try fixture.sql("UPDATE card SET name = 'B' WHERE id = 'c1'")
+        let claim = try await fixture.claim()
+        try await fixture.settle((claim.keys[0], .unanswered))
+        // The server did it at 10, then somebody wrote over it at 11.
+        try await fixture.apply(record("card", "c1", 11, ["name": "Theirs"]))
+        #expect(try fixture.card("name") == "B")
+        let again = try await fixture.claim()
+        try await fixture.settle((again.keys[0], .applied(10)))
+        #expect(try fixture.card("name") == "Theirs")
+        #expect(try fixture.int("SELECT version FROM sync_record WHERE id = 'c1'") == 11)
+    }
+
+    @Test("merged: the record becomes base and row, later edits stay on top, the loser is journalled")
+    func merged() async throws {
+        let fixture = try Fixture()
+        try await fixture.applyBoard()
+        try fixture.sql("UPDATE card SET name = 'B', pos = 2 WHERE id = 'c1'")
+        let claim = try await fixture.claim()
+        try fixture.sql("UPDATE card SET pos = 3 WHERE id = 'c1'")
+        try await fixture.settle(
+            (claim.keys[0], .merged(record("card", "c1", 12, ["name": "Theirs", "pos": 2.0, "due": nil]))))
+        #expect(try fixture.card("name") == "Theirs")
+        #expect(try fixture.card("pos") == "3.0")
+        let journal = try fixture.rows("SELECT field, mine, theirs, winner, kind FROM sync_conflict")
+        #expect(
+            journal.map { $0.databaseValues.map { String.fromDatabaseValue($0) } }
+                == [["name", "\"B\"", "\"Theirs\"", "theirs", "lost"]])
+        #expect(try await fixture.claim().changes[0].change.baseVersion == 12)
+    }
+
+    @Test("DAT-05 merged with a dead record: the row goes, unless something unsent is on it")
+    func mergedDead() async throws {
+        let fixture = try Fixture()
+        try await fixture.applyBoard()
+        try fixture.sql("UPDATE card SET name = 'B' WHERE id = 'c1'")
+        let claim = try await fixture.claim()
+        try fixture.sql("UPDATE card SET pos = 3 WHERE id = 'c1'")
+        try await fixture.settle((claim.keys[0], .merged(record("card", "c1", 12, [:], .deleted))))
+        #expect(try fixture.hasCard())
+        let second = try await fixture.claim()
+        try await fixture.settle((second.keys[0], .merged(record("card", "c1", 13, [:], .deleted))))
+        #expect(try !fixture.hasCard())
+        #expect(try fixture.int("SELECT count(*) FROM sync_event WHERE kind = 'died'") == 2)
+    }
+
+    @Test("a list that died on the server stays while a card under it waits")
+    func mergedDeadParent() async throws {
+        let fixture = try Fixture()
+        try await fixture.applyBoard()
+        try fixture.sql("UPDATE list SET name = 'B' WHERE id = 'l1'")
+        let claim = try await fixture.claim()
+        try fixture.sql("UPDATE card SET name = 'B' WHERE id = 'c1'")
+        try await fixture.settle((claim.keys[0], .merged(record("list", "l1", 12, [:], .deleted))))
+        #expect(try fixture.hasCard())
+        #expect(try fixture.int("SELECT count(*) FROM sync_held WHERE id = 'l1'") == 1)
+        let next = try await fixture.claim()
+        try await fixture.settle((next.keys[0], .merged(record("card", "c1", 13, [:], .deleted))))
+        #expect(try !fixture.hasCard())
+        #expect(try fixture.int("SELECT count(*) FROM list") == 0)
+    }
+
+    @Test("conflict: a successor takes the place, with a new key, the same stamps, over what the server has")
+    func conflict() async throws {
+        let fixture = try Fixture()
+        try await fixture.applyBoard()
+        try fixture.sql("UPDATE card SET desc = 'mine' WHERE id = 'c1'")
+        try fixture.sql("UPDATE list SET name = 'B' WHERE id = 'l1'")
+        try fixture.sql("UPDATE card SET desc = 'later' WHERE id = 'c1'")
+        let claim = try await fixture.claim(ClaimLimits(maxChanges: 1))
+        let change = claim.changes[0].change
+        let theirs = record("card", "c1", 12, ["desc": "theirs"])
+        let successor = LastWriterDeltas().successor(of: change, over: theirs, conflicts: 0)
+        try await fixture.settle((change.id, .conflict(theirs, successor: successor)))
+        let queued = try await fixture.store.queued()
+        #expect(queued.map(\.change.record.id) == ["c1", "l1", "c1"])
+        let next = queued[0]
+        #expect(next.change.id != change.id && next.change.sequence > queued[2].change.sequence)
+        #expect(next.change.stamp == change.stamp && next.conflicts == 1)
+        #expect(next.change.fields["desc"] == FieldDelta(old: "theirs", new: "mine", rule: .check))
+        #expect(try fixture.card("desc") == "later")
+        let again = try await fixture.claim()
+        #expect(again.told == ["update card c1", "update list l1", "update card c1"])
+        #expect(again.changes[0].change.baseVersion == 12)
+        #expect(again.settled < queued[1].change.sequence)
+    }
+
+    @Test("conflict with nothing left to say: the record stands")
+    func conflictOver() async throws {
+        let fixture = try Fixture()
+        try await fixture.applyBoard()
+        try fixture.sql("UPDATE card SET desc = 'same' WHERE id = 'c1'")
+        let claim = try await fixture.claim()
+        try await fixture.settle(
+            (claim.keys[0], .conflict(record("card", "c1", 12, ["desc": "same", "pos": 9.0]), successor: nil)))
+        #expect(try await fixture.store.queued().isEmpty)
+        #expect(try fixture.card("pos") == "9.0")
+    }
+
+    @Test("QUE-02 a refused create stays, marked with its reason; an edit ends the refusal")
+    func refusedCreate() async throws {
+        let fixture = try Fixture()
+        try await fixture.applyBoard()
+        try fixture.insertCard("n", name: "too long")
+        let claim = try await fixture.claim()
+        try await fixture.settle((claim.keys[0], .refused()))
+        #expect(try fixture.hasCard("n"))
+        let failure = try #require(try await fixture.store.failures().first)
+        #expect(failure.reason.code == "invalid" && failure.queued.change.fields["name"]?.new == "too long")
+        #expect(try await fixture.claim().changes.isEmpty)
+        #expect(try await fixture.store.summary().failed == 1)
+        try fixture.sql("UPDATE card SET name = 'short' WHERE id = 'n'")
+        let mended = try await fixture.claim()
+        #expect(mended.told == ["create card n"])
+        #expect(mended.changes[0].change.fields["name"]?.new == "short")
+        #expect(mended.keys[0] != claim.keys[0])
+        try await fixture.settle((mended.keys[0], .applied(20)))
+        #expect(try await fixture.store.failures().isEmpty)
+        try await fixture.drain()
+    }
+
+    @Test("QUE-02 a refused create that is deleted here comes to nothing")
+    func refusedThenDeleted() async throws {
+        let fixture = try Fixture()
+        try await fixture.applyBoard()
+        try fixture.insertCard("n")
+        let claim = try await fixture.claim()
+        try await fixture.settle((claim.keys[0], .refused("idTaken")))
+        try fixture.sql("DELETE FROM card WHERE id = 'n'")
+        #expect(try await fixture.claim().changes.isEmpty)
+        #expect(try await fixture.store.failures().isEmpty)
+        #expect(try await fixture.store.queued().isEmpty)
+    }
+
+    @Test("DAT-29 a refused update under a later edit and a later pull shows the later edit")
+    func refusedUpdate() async throws {
+        let fixture = try Fixture()
+        try await fixture.applyBoard()
+        try fixture.sql("UPDATE card SET name = 'refused', pos = 7 WHERE id = 'c1'")
+        let claim = try await fixture.claim()
+        try fixture.sql("UPDATE card SET name = 'second' WHERE id = 'c1'")
+        try await fixture.apply(record("card", "c1", 9, ["name": "Server", "pos": 2.0]))
+        try await fixture.settle((claim.keys[0], .refused("forbidden")))
+        #expect(try fixture.card("name") == "second")
+        #expect(try fixture.card("pos") == "2.0")
+        let failure = try #require(try await fixture.store.failures().first)
+        #expect(failure.queued.change.fields["name"]?.new == "refused")
+        // What comes after it goes on, from what was there before it.
+        let next = try await fixture.claim()
+        #expect(next.changes[0].change.fields["name"] == FieldDelta(old: "Card", new: "second"))
+        #expect(next.settled == next.changes[0].change.sequence - 1)
+    }
+
+    @Test("a refused delete brings the row back, with what is above it")
+    func refusedDelete() async throws {
+        let fixture = try Fixture()
+        try await fixture.applyBoard()
+        try fixture.sql("UPDATE card SET cover = x'0102', closed = 1, due = '2026-11-21T08:00:00.123Z' WHERE id = 'c1'")
+        try await fixture.drain()
+        try fixture.sql("DELETE FROM list WHERE id = 'l1'")
+        let claim = try await fixture.claim()
+        #expect(Set(claim.told) == ["delete card c1", "delete list l1"])
+        _ = try await fixture.store.settle(
+            Settlement(outcomes: claim.keys.map { Settlement.Outcome(changeID: $0, kind: .refused("forbidden")) }),
+            claim: nil)
+        #expect(try fixture.card("hex(cover)") == "0102")
+        #expect(try fixture.card("closed") == "1")
+        #expect(try fixture.card("due") == "2026-11-21T08:00:00.123Z")
+        #expect(try fixture.int("SELECT count(*) FROM list") == 1)
+        #expect(try await fixture.store.queued().isEmpty)
+    }
+
+    @Test("QUE-03 what needs a refused create waits for it, without attempts, and goes after a retry")
+    func cascade() async throws {
+        let fixture = try Fixture()
+        try await fixture.applyBoard()
+        try fixture.sql("INSERT INTO list (id, name, idBoard) VALUES ('A', 'A', 'b1')")
+        try fixture.insertCard("B", list: "A")
+        try fixture.sql("UPDATE list SET name = 'A2' WHERE id = 'A'")
+        try fixture.sql("UPDATE card SET name = 'B2' WHERE id = 'B'")
+        try fixture.insertCard("free")
+        let claim = try await fixture.claim(ClaimLimits(maxChanges: 2))
+        #expect(claim.told == ["create list A", "create card B"])
+        let key = claim.keys[0]
+        let settled = try await fixture.settle((key, .refused()), (claim.keys[1], .unanswered))
+        #expect(settled.summary.blocked == 3 && settled.summary.failed == 1 && settled.summary.pending == 1)
+        let queued = try await fixture.store.queued()
+        #expect(queued.map(\.blockedBy) == [key, key, key, nil])
+        #expect(queued.map(\.state) == [.blocked, .blocked, .blocked, .pending])
+        #expect(try await fixture.store.dependants(of: key).count == 3)
+        #expect(try await fixture.claim().told == ["create card free"])
+        let retried = try await fixture.store.retry(key)
+        let next = try await fixture.claim()
+        #expect(next.told == ["create list A", "create card B", "update list A", "update card B", "create card free"])
+        #expect(next.keys[0] == retried && retried != key)
+        #expect(next.changes[1].change == claim.changes[1].change)
+        #expect(next.changes.allSatisfy { $0.attempts == 0 })
+        // The successor's number is the highest, and nothing before it is settled that is not.
+        #expect(next.settled < claim.changes[1].change.sequence)
+        try await fixture.drain()
+    }
+
+    @Test("QUE-03 what is written later under a refused create waits, too")
+    func laterChildren() async throws {
+        let fixture = try Fixture()
+        try await fixture.applyBoard()
+        try fixture.sql("INSERT INTO list (id, name, idBoard) VALUES ('A', 'A', 'b1')")
+        let claim = try await fixture.claim()
+        try await fixture.settle((claim.keys[0], .refused()))
+        try fixture.insertCard("B", list: "A")
+        try fixture.sql("UPDATE card SET idTwin = 'B' WHERE id = 'c1'")
+        #expect(try await fixture.claim().changes.isEmpty)
+        #expect(try await fixture.states() == ["create card B blocked", "update card c1 blocked"])
+        let discarded = try await fixture.store.discard(claim.keys[0])
+        #expect(discarded.count == 3)
+        #expect(try fixture.int("SELECT count(*) FROM list WHERE id = 'A'") == 0)
+        #expect(try !fixture.hasCard("B"))
+        #expect(try fixture.card("idTwin") == nil)
+        #expect(try await fixture.store.queued().isEmpty)
+        #expect(try await fixture.store.failures().isEmpty)
+    }
+
+    @Test("DAT-09 a child refused for a parent whose create was set aside is blocked by it, and stays")
+    func missingParent() async throws {
+        let fixture = try Fixture()
+        try await fixture.applyBoard()
+        try fixture.sql("INSERT INTO list (id, name, idBoard) VALUES ('A', 'A', 'b1')")
+        try fixture.insertCard("B", list: "A")
+        let claim = try await fixture.claim()
+        try await fixture.settle(
+            (claim.keys[0], .refused("quota")), (claim.keys[1], .refused("missingReference", reference: "A")))
+        #expect(try fixture.hasCard("B"))
+        let queued = try await fixture.store.queued()
+        #expect(queued.map(\.state) == [.blocked])
+        #expect(queued[0].blockedBy == claim.keys[0])
+        // The refusal is bound to the old key.
+        #expect(queued[0].change.id != claim.keys[1])
+        #expect(try await fixture.store.failures().count == 1)
+        _ = try await fixture.store.retry(claim.keys[0])
+        #expect(try await fixture.claim().told == ["create list A", "create card B"])
+    }
+
+    @Test("missingReference to what nobody creates here is a failure")
+    func missingElsewhere() async throws {
+        let fixture = try Fixture()
+        try await fixture.applyBoard()
+        try fixture.insertCard("B")
+        let claim = try await fixture.claim()
+        try await fixture.settle((claim.keys[0], .refused("missingReference", reference: "zz")))
+        #expect(try await fixture.store.failures().count == 1)
+    }
+
+    @Test("a suspect that is set aside stays shown and uncertain, holds `settled`, and keeps its key on retry")
+    func suspect() async throws {
+        let fixture = try Fixture()
+        try await fixture.applyBoard()
+        try fixture.sql("UPDATE card SET name = 'B' WHERE id = 'c1'")
+        let claim = try await fixture.claim()
+        let reason = SetAsideReason(code: "tooManyAttempts", message: "ten times")
+        let settled = try await fixture.settle((claim.keys[0], .setAside(reason, staysUncertain: true)))
+        #expect(settled.settled == claim.changes[0].change.sequence - 1)
+        #expect(try fixture.card("name") == "B")
+        #expect(try await fixture.store.failures()[0].isUncertain)
+        #expect(try await fixture.store.retry(claim.keys[0]) == claim.keys[0])
+        let again = try await fixture.claim()
+        #expect(again.changes[0].change == claim.changes[0].change)
+        // A late verdict about one set aside counts.
+        try await fixture.settle((again.keys[0], .setAside(reason, staysUncertain: true)))
+        let late = try await fixture.settle((again.keys[0], .applied(9)))
+        #expect(late.summary.failed == 0 && late.settled == claim.changes[0].change.sequence)
+    }
+
+    @Test("a later edit that was taken before an earlier one was decided stays shown")
+    func outOfOrder() async throws {
+        let fixture = try Fixture()
+        try await fixture.applyBoard()
+        try fixture.sql("UPDATE card SET name = 'B', votes = votes + 1 WHERE id = 'c1'")
+        let first = try await fixture.claim()
+        let reason = SetAsideReason(code: "tooManyAttempts", message: "ten times")
+        try await fixture.settle((first.keys[0], .setAside(reason, staysUncertain: true)))
+        try fixture.sql("UPDATE card SET name = 'C', votes = votes + 5 WHERE id = 'c1'")
+        let second = try await fixture.claim()
+        try await fixture.settle((second.keys[0], .applied(9)))
+        #expect(try fixture.card("name") == "C")
+        #expect(try fixture.card("votes") == "7")
+        _ = try await fixture.store.discard(first.keys[0])
+        #expect(try fixture.card("name") == "C")
+        #expect(try fixture.card("votes") == "6")
+        #expect(try fixture.text("SELECT base FROM sync_record WHERE id = 'c1'") == nil)
+    }
+
+    @Test("IDS-10 an outcome that is known no more: the change is over, and there is an event")
+    func expired() async throws {
+        let fixture = try Fixture()
+        try await fixture.applyBoard()
+        try fixture.sql("UPDATE card SET name = 'B' WHERE id = 'c1'")
+        let claim = try await fixture.claim()
+        try await fixture.settle((claim.keys[0], .refused("expired")))
+        #expect(try await fixture.store.failures().isEmpty)
+        #expect(try await fixture.store.queued().isEmpty)
+        #expect(try fixture.int("SELECT count(*) FROM sync_event WHERE kind = 'expired'") == 1)
+        #expect(try fixture.int("SELECT version FROM sync_record WHERE id = 'c1'") == 3)
+    }
+
+    @Test("DAT-28 a refused unit is set aside whole and retried whole")
+    func refusedUnit() async throws {
+        let fixture = try Fixture()
+        try await fixture.applyBoard()
+        try await fixture.store.write(unit: true) { db in
+            try db.execute(sql: "UPDATE card SET name = 'in' WHERE id = 'c1'")
+            try db.execute(sql: "UPDATE list SET name = 'in' WHERE id = 'l1'")
+        }
+        let claim = try await fixture.claim()
+        try await fixture.settle((claim.keys[0], .refused()), (claim.keys[1], .refused("transaction")))
+        #expect(try fixture.card("name") == "Card")
+        #expect(try await fixture.store.failures().count == 2)
+        #expect(try await fixture.store.dependants(of: claim.keys[0]) == [claim.keys[1]])
+        _ = try await fixture.store.retry(claim.keys[0])
+        #expect(try fixture.card("name") == "in")
+        let again = try await fixture.claim(ClaimLimits(maxChanges: 1))
+        #expect(again.told == ["update card c1", "update list l1"])
+    }
+
+    @Test("a conflict within a unit: the unit goes again whole")
+    func conflictInUnit() async throws {
+        let fixture = try Fixture()
+        try await fixture.applyBoard()
+        try await fixture.store.write(unit: true) { db in
+            try db.execute(sql: "UPDATE list SET name = 'in' WHERE id = 'l1'")
+            try db.execute(sql: "UPDATE card SET desc = 'in' WHERE id = 'c1'")
+        }
+        let claim = try await fixture.claim()
+        let theirs = record("card", "c1", 12, ["desc": "theirs"])
+        let successor = LastWriterDeltas().successor(of: claim.changes[1].change, over: theirs, conflicts: 0)
+        try await fixture.settle((claim.keys[0], .unanswered), (claim.keys[1], .conflict(theirs, successor: successor)))
+        let again = try await fixture.claim(ClaimLimits(maxChanges: 1))
+        #expect(again.told == ["update list l1", "update card c1"])
+        #expect(again.keys[0] == claim.keys[0] && again.keys[1] != claim.keys[1])
+    }
+
+    @Test("clock, schedule and counts are durable")
+    func schedule() async throws {
+        let fixture = try Fixture()
+        try await fixture.applyBoard()
+        let schedule = QueueSchedule(
+            failures: 3, notBeforeMilliseconds: 5, serverNotBeforeMilliseconds: 6, changesNotBeforeMilliseconds: 7,
+            needsCredentials: true, batchLimit: 2, cause: "down")
+        let stamp = Stamp(milliseconds: 9_000_000, counter: 3)
+        _ = try await fixture.store.settle(Settlement(schedule: schedule, stamp: stamp), claim: nil)
+        #expect(try await fixture.store.summary().schedule == schedule)
+        try fixture.sql("UPDATE card SET name = 'B' WHERE id = 'c1'")
+        #expect(try fixture.changes()[0].stamp > stamp)
+    }
+}

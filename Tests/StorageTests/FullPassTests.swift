@@ -1,0 +1,136 @@
+import Storage
+import SyncCore
+import Testing
+
+@Suite("Another history")
+struct FullPassTests {
+    private func boards(_ f: Fixture, _ count: Int) async throws {
+        for n in 1...count { try await f.apply(record("board", "b\(n)", Int64(n), ["name": .string("B\(n)")])) }
+    }
+
+    private func pass(_ f: Fixture, epoch: String, _ records: ServerRecord...) async throws {
+        try await f.store.beginFullPass(epoch: epoch)
+        let last = records.map(\.version).max() ?? 0
+        _ = try await f.store.apply(PageSlice(records: records, from: 0, checkpoint: last, epoch: epoch))
+    }
+
+    @Test("DL-11 a full pass keeps the queue, removes what it did not bring, and counts versions anew")
+    func removes() async throws {
+        let f = try Fixture()
+        try await boards(f, 10)
+        try f.sql("UPDATE board SET name = 'Mine' WHERE id = 'b1'")
+        try await f.store.beginFullPass(epoch: "e-2")
+        var position = try await f.store.position()
+        #expect(position.checkpoint == 0 && position.isInFullPass && position.epoch == "e-2")
+        let records = (1...9).map { record("board", "b\($0)", 1, ["name": .string("B\($0)")]) }
+        _ = try await f.store.apply(PageSlice(records: records, from: 0, checkpoint: 1, epoch: "e-2"))
+        #expect(try f.int("SELECT count(*) FROM board") == 10)
+        #expect(try await f.store.endFullPass(confirmed: false) == .removed(1))
+        position = try await f.store.position()
+        #expect(!position.isInFullPass && position.checkpoint == 1)
+        #expect(try f.text("SELECT group_concat(id, '') FROM board") == "b1b2b3b4b5b6b7b8b9")
+        #expect(try f.text("SELECT name FROM board WHERE id = 'b1'") == "Mine")
+        #expect(try f.changes().count == 1)
+    }
+
+    @Test("DL-10 an empty pass, or the loss of more than a fifth, waits for the app's word")
+    func guarded() async throws {
+        let f = try Fixture()
+        try await boards(f, 10)
+        try await f.store.beginFullPass(epoch: "e-2")
+        #expect(try await f.store.endFullPass(confirmed: false) == .awaitsConfirmation(missing: 10, of: 10))
+        #expect(try await f.store.position().awaitsConfirmation)
+        #expect(try f.int("SELECT count(*) FROM board") == 10)
+        let records = (1...7).map { record("board", "b\($0)", Int64($0), ["name": .string("B\($0)")]) }
+        _ = try await f.store.apply(PageSlice(records: records, from: 0, checkpoint: 7, epoch: "e-2"))
+        #expect(try await f.store.endFullPass(confirmed: false) == .awaitsConfirmation(missing: 3, of: 10))
+        #expect(try await f.store.endFullPass(confirmed: true) == .removed(3))
+        #expect(try f.int("SELECT count(*) FROM board") == 7)
+        #expect(try await !f.store.position().awaitsConfirmation)
+    }
+
+    @Test(
+        "DL-09 what was in step and comes otherwise, or not at all, is journalled with its values, and can be sent again"
+    )
+    func journalled() async throws {
+        let f = try Fixture()
+        try await boards(f, 10)
+        try await f.store.beginFullPass(epoch: "e-2")
+        let records = (1...9).map {
+            record("board", "b\($0)", Int64($0), ["name": $0 == 1 ? "Old" : .string("B\($0)")])
+        }
+        _ = try await f.store.apply(PageSlice(records: records, from: 0, checkpoint: 9, epoch: "e-2"))
+        _ = try await f.store.endFullPass(confirmed: false)
+        let lost = try await f.store.conflicts().filter { $0.kind == "lostByServer" }
+        #expect(lost.count == 2)
+        let field = try #require(lost.first { $0.field == "name" })
+        #expect(field.mine == "B1" && field.theirs == "Old")
+        #expect(lost.contains { $0.record == RecordKey("board", "b10") && $0.field == nil })
+        #expect(try f.text("SELECT name FROM board WHERE id = 'b1'") == "Old")
+        #expect(try await f.store.restoreLost() == 2)
+        #expect(try f.changes().map(\.operation) == [.update, .create])
+        #expect(try f.text("SELECT name FROM board WHERE id = 'b1'") == "B1")
+        #expect(try await f.store.restoreLost() == 0)
+    }
+
+    @Test("A pass of the same history journals nothing: what it does not bring was deleted")
+    func sameEpoch() async throws {
+        let f = try Fixture()
+        try await boards(f, 10)
+        try await f.store.beginFullPass(epoch: nil)
+        let records = (1...9).map { record("board", "b\($0)", Int64($0), ["name": "New"]) }
+        _ = try await f.store.apply(PageSlice(records: records, from: 0, checkpoint: 12, epoch: Fixture.epoch))
+        #expect(try await f.store.endFullPass(confirmed: false) == .removed(1))
+        #expect(try await f.store.conflicts().isEmpty)
+    }
+
+    @Test("DL-04 a pass that was cut off goes on where it was; a page of the history before is dropped")
+    func resumes() async throws {
+        let f = try Fixture()
+        try await boards(f, 3)
+        try await pass(f, epoch: "e-2", record("board", "b1", 1, ["name": "B1"]))
+        let late = PageSlice(records: [record("board", "b9", 9, ["name": "X"])], from: 0, checkpoint: 9, epoch: "e-1")
+        #expect(try await f.store.apply(late).wasDropped)
+        try await f.store.close()
+        let g = try Fixture(file: f.file)
+        #expect(try await g.store.position().isInFullPass)
+        #expect(try await g.store.position().checkpoint == 1)
+        try await g.store.beginFullPass(epoch: "e-2")
+        let rest = (2...3).map { record("board", "b\($0)", Int64($0), ["name": .string("B\($0)")]) }
+        _ = try await g.store.apply(PageSlice(records: rest, from: 1, checkpoint: 3, epoch: "e-2"))
+        #expect(try await g.store.endFullPass(confirmed: false) == .removed(0))
+    }
+
+    @Test("A change of an earlier epoch is first sent without a base version")
+    func baseVersion() async throws {
+        let f = try Fixture()
+        try await boards(f, 2)
+        try f.sql("UPDATE board SET name = 'Mine' WHERE id = 'b1'")
+        try await pass(
+            f, epoch: "e-2", record("board", "b1", 1, ["name": "B1"]), record("board", "b2", 2, ["name": "B2"]))
+        try f.sql("UPDATE board SET name = 'Mine' WHERE id = 'b2'")
+        let claim = try await f.store.settle(Settlement(), claim: ClaimLimits())
+        #expect(claim.changes.map(\.change.baseVersion) == [nil, 2])
+    }
+
+    @Test("What is not brought and has unsent changes stays until they are decided")
+    func unsentStays() async throws {
+        let f = try Fixture()
+        try await boards(f, 10)
+        try f.sql("UPDATE board SET name = 'Mine' WHERE id = 'b10'")
+        try await f.store.beginFullPass(epoch: "e-2")
+        let records = (1...9).map { record("board", "b\($0)", Int64($0), ["name": .string("B\($0)")]) }
+        _ = try await f.store.apply(PageSlice(records: records, from: 0, checkpoint: 9, epoch: "e-2"))
+        #expect(try await f.store.endFullPass(confirmed: false) == .removed(0))
+        #expect(try f.text("SELECT name FROM board WHERE id = 'b10'") == "Mine")
+        let claim = try await f.store.settle(Settlement(), claim: ClaimLimits())
+        let reason = SetAsideReason(code: "notFound", message: "no such board")
+        _ = try await f.store.settle(
+            Settlement(outcomes: [
+                .init(changeID: claim.changes[0].change.id, kind: .setAside(reason, staysUncertain: false))
+            ]),
+            claim: nil)
+        #expect(try f.int("SELECT count(*) FROM board WHERE id = 'b10'") == 0)
+        #expect(try await f.store.failures().count == 1)
+    }
+}

@@ -1,0 +1,269 @@
+import Foundation
+import GRDB
+@testable import Storage
+import SyncCore
+import Testing
+
+@Suite("Opening a file")
+struct OpeningTests {
+    @Test("I10 a file of another account is refused, untouched")
+    func account() async throws {
+        let file = try TestFile()
+        let first = try Store(path: file.path, schema: boardSchema(), account: "ada")
+        try await first.close()
+        let failure = #expect(throws: StoreFailure.self) {
+            try Store(path: file.path, schema: boardSchema(), account: "bob")
+        }
+        #expect(failure?.kind == .refused)
+        let again = try Store(path: file.path, schema: boardSchema(), account: "ada")
+        try await again.close()
+    }
+
+    @Test("D8 a file of a newer format is refused, untouched")
+    func newerFormat() async throws {
+        let f = try Fixture()
+        try f.sql("UPDATE sync_meta SET value = 99 WHERE key = 'format'")
+        let before = try f.rows("SELECT * FROM sync_meta ORDER BY key")
+        try await f.store.close()
+        let failure = #expect(throws: StoreFailure.self) { try Fixture(file: f.file) }
+        #expect(failure?.kind == .refused)
+        let queue = try DatabaseQueue(path: f.file.path)
+        #expect(try await queue.read { try Row.fetchAll($0, sql: "SELECT * FROM sync_meta ORDER BY key") } == before)
+        try queue.close()
+    }
+
+    @Test("PRC-19 a copied file is another device; its unsent changes keep the earlier id, and no key is repeated")
+    func copied() async throws {
+        let f = try Fixture()
+        try f.sql("INSERT INTO board (id, name) VALUES ('b1', 'A')")
+        let device = try await f.store.position().deviceID
+        try await f.store.close()
+        let copy = try TestFile()
+        try FileManager.default.copyItem(atPath: f.file.path, toPath: copy.path)
+        let g = try Store(path: copy.path, schema: boardSchema())
+        let other = try await g.position().deviceID
+        #expect(other != device)
+        try await g.database.write { try $0.execute(sql: "INSERT INTO board (id, name) VALUES ('b2', 'B')") }
+        let queued = try await g.queued().map(\.change)
+        #expect(queued.map(\.deviceID) == [device, nil])
+        #expect(queued.map(\.sequence) == [1, 3])
+        #expect(Set(queued.map(\.id)).count == 2)
+        #expect(try await g.events().map(\.kind) == ["newDevice"])
+        try await g.close()
+        let again = try Store(path: copy.path, schema: boardSchema())
+        #expect(try await again.position().deviceID == other)
+        try await again.close()
+        let original = try Fixture(file: f.file)
+        #expect(try await original.store.position().deviceID == device)
+    }
+
+    @Test("PRC-15, PRC-19 an older copy put back in the same place is noticed")
+    func restoredInPlace() async throws {
+        let f = try Fixture()
+        let device = try await f.store.position().deviceID
+        try await f.store.close()
+        let backup = try Data(contentsOf: URL(fileURLWithPath: f.file.path))
+        let g = try Fixture(file: f.file)
+        #expect(try await g.store.position().deviceID == device)
+        try g.sql("INSERT INTO board (id, name) VALUES ('b1', 'A')")
+        try await g.store.close()
+        let handle = try FileHandle(forWritingTo: URL(fileURLWithPath: f.file.path))
+        try handle.truncate(atOffset: 0)
+        try handle.write(contentsOf: backup)
+        try handle.close()
+        let h = try Fixture(file: f.file, seed: 8)
+        #expect(try await h.store.position().deviceID != device)
+        #expect(try await h.store.events().map(\.kind) == ["newDevice"])
+    }
+
+    @Test("PRC-14 a file that is no database is moved aside, never deleted")
+    func noDatabase() async throws {
+        let file = try TestFile()
+        try Data("this is not a database, whatever its name says".utf8).write(to: URL(fileURLWithPath: file.path))
+        let store = try Store(path: file.path, schema: boardSchema())
+        let old = try #require(store.movedAside)
+        #expect(FileManager.default.fileExists(atPath: old))
+        #expect(try await store.events().map(\.kind) == ["movedAside", "salvaged"])
+        try await store.close()
+    }
+
+    @Test("PRC-14 of a broken file the unsent queue is saved, and its new rows are there again")
+    func salvaged() async throws {
+        let f = try Fixture()
+        try f.sql("INSERT INTO board (id, name) VALUES ('b1', 'A')")
+        try f.sql("UPDATE board SET closed = 1")
+        let keys = try await f.store.queued().map(\.change.id)
+        let device = try await f.store.position().deviceID
+        let root = try f.int("SELECT rootpage FROM sqlite_master WHERE name = 'board'") ?? 0
+        let size = try f.int("PRAGMA page_size") ?? 0
+        try await f.store.database.barrierWriteWithoutTransaction { _ = try $0.checkpoint(.truncate) }
+        try await f.store.close()
+        let handle = try FileHandle(forUpdating: URL(fileURLWithPath: f.file.path))
+        try handle.seek(toOffset: UInt64((root - 1) * size))
+        try handle.write(contentsOf: Data(repeating: 0xff, count: 200))
+        try handle.close()
+        let store = try Store(path: f.file.path, schema: boardSchema())
+        #expect(store.movedAside != nil)
+        let queued = try await store.queued()
+        #expect(queued.map(\.change.id) == keys)
+        #expect(queued.allSatisfy { $0.change.deviceID == device })
+        let row = try await store.database.read { try Row.fetchOne($0, sql: "SELECT name, closed FROM board") }
+        #expect(row == ["name": "A", "closed": 1])
+        try await store.database.write { try $0.execute(sql: "INSERT INTO board (id, name) VALUES ('b2', 'B')") }
+        #expect(Set(try await store.queued().map(\.change.id)).count == 3)
+        #expect(try await store.integrityProblems().isEmpty)
+        try await store.close()
+    }
+
+    @Test("PRC-13 a file that cannot be opened is no corruption: it stays where it is")
+    func cannotOpen() throws {
+        let file = try TestFile()
+        try FileManager.default.createDirectory(atPath: file.path, withIntermediateDirectories: false)
+        let failure = #expect(throws: StoreFailure.self) { try Store(path: file.path, schema: boardSchema()) }
+        #expect(failure?.kind == .io)
+        #expect(failure?.advice == .retry)
+    }
+
+    @Test("PRC-10 another process's lock is waited for, within bounds; then a typed error and nothing done")
+    func busy() async throws {
+        let f = try TestFile()
+        let store = try Store(path: f.path, schema: boardSchema(), configuration: StoreConfiguration(busyTimeout: 0.05))
+        var settings = Configuration()
+        settings.allowsUnsafeTransactions = true
+        let other = try DatabaseQueue(path: f.path, configuration: settings)
+        try await other.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
+        let failure = await #expect(throws: StoreFailure.self) {
+            try await store.write { try $0.execute(sql: "INSERT INTO board (id, name) VALUES ('b1', 'A')") }
+        }
+        #expect(failure?.kind == .busy)
+        #expect(failure?.advice == .retry)
+        try await other.writeWithoutTransaction { try $0.execute(sql: "ROLLBACK") }
+        #expect(try await store.queued().isEmpty)
+        try other.close()
+        try await store.close()
+    }
+
+    @Test("PRC-07 a full disk on a local write: a typed error, nothing changed, reads work")
+    func full() async throws {
+        let f = try Fixture()
+        try f.sql("INSERT INTO board (id, name) VALUES ('b1', 'A')")
+        let pages = try f.int("PRAGMA page_count") ?? 0
+        try await f.store.database.writeWithoutTransaction { try $0.execute(sql: "PRAGMA max_page_count = \(pages)") }
+        let failure = await #expect(throws: StoreFailure.self) {
+            try await f.store.write {
+                try $0.execute(
+                    sql: "INSERT INTO board (id, name) VALUES ('b2', ?)",
+                    arguments: [String(repeating: "x", count: 1 << 20)])
+            }
+        }
+        #expect(failure?.kind == .full)
+        #expect(try f.int("SELECT count(*) FROM board") == 1)
+        #expect(try f.changes().count == 1)
+        let slice = (0..<200).map { n in
+            record("board", "c\(n)", Int64(n + 1), ["name": .string(String(repeating: "y", count: 10_000))])
+        }
+        let failed = await #expect(throws: StoreFailure.self) {
+            try await f.store.apply(PageSlice(records: slice, from: 0, checkpoint: 200, epoch: "e-1"))
+        }
+        #expect(failed?.kind == .full)
+        #expect(try await f.store.position().checkpoint == 0)
+        try await f.store.database.writeWithoutTransaction { try $0.execute(sql: "PRAGMA max_page_count = 1000000") }
+        _ = try await f.store.apply(PageSlice(records: slice, from: 0, checkpoint: 200, epoch: "e-1"))
+        #expect(try await f.store.position().checkpoint == 200)
+        #expect(try await f.store.integrityProblems().isEmpty)
+    }
+
+    @Test("PRC-11 one holder has the lease; a dead one is taken over when it runs out, and applies no page any more")
+    func lease() async throws {
+        let file = try TestFile()
+        let clock = MovingClock()
+        let configuration = StoreConfiguration(clock: clock)
+        let a = try Store(path: file.path, schema: boardSchema(), configuration: configuration)
+        let b = try Store(path: file.path, schema: boardSchema(), configuration: configuration)
+        #expect(try await a.lease(holder: "a", seconds: 10))
+        #expect(try await !b.lease(holder: "b", seconds: 10))
+        #expect(try await a.lease(holder: "a", seconds: 10))
+        try await a.write { try $0.execute(sql: "INSERT INTO board (id, name) VALUES ('b1', 'A')") }
+        let claim = try await a.settle(Settlement(), claim: ClaimLimits())
+        #expect(claim.changes.count == 1)
+        clock.move(11_000)
+        #expect(try await b.lease(holder: "b", seconds: 10))
+        #expect(try await b.queued().map(\.state) == [.uncertain])
+        let slice = PageSlice(records: [], from: 0, checkpoint: 5, epoch: "e-1")
+        await #expect(throws: StoreFailure.self) { try await a.apply(slice) }
+        let late = Settlement(outcomes: [
+            .init(changeID: claim.changes[0].change.id, kind: .applied(version: 1, overwrote: [:], serverID: nil))
+        ])
+        _ = try await a.settle(late, claim: ClaimLimits())
+        #expect(try await b.queued().isEmpty)
+        try await b.release(holder: "b")
+        #expect(try await a.lease(holder: "a", seconds: 10))
+        _ = try await a.apply(slice)
+        try await a.close()
+        try await b.close()
+    }
+
+    @Test("SEC-11, PRC-20 a wipe leaves nothing of the account in the file")
+    func wipe() async throws {
+        let file = try TestFile()
+        let store = try Store(path: file.path, schema: boardSchema(), account: "ada")
+        try await store.write { try $0.execute(sql: "INSERT INTO board (id, name) VALUES ('b1', 'SECRETWORD')") }
+        #expect(try await store.unsent().pending == 1)
+        let device = try await store.position().deviceID
+        try await store.wipe()
+        #expect(try await store.queued().isEmpty)
+        #expect(try await store.position().deviceID != device)
+        try await store.close()
+        for name in try FileManager.default.contentsOfDirectory(atPath: file.folder.path) {
+            let data = try Data(contentsOf: file.folder.appendingPathComponent(name))
+            #expect(data.range(of: Data("SECRETWORD".utf8)) == nil, "\(name)")
+        }
+        let bob = try Store(path: file.path, schema: boardSchema(), account: "bob")
+        try await bob.close()
+    }
+
+    @Test("Rows that were there before the first trigger become creates; what a dropped trigger missed, too")
+    func missed() async throws {
+        let file = try TestFile()
+        let queue = try DatabaseQueue(path: file.path)
+        try await queue.write { db in
+            try db.execute(sql: "CREATE TABLE board (id TEXT PRIMARY KEY, name TEXT, closed BOOLEAN)")
+            try db.execute(sql: "INSERT INTO board VALUES ('b1', 'A', 1)")
+        }
+        try queue.close()
+        let schema = try Schema([EntitySchema("board", fields: [.text("name"), .boolean("closed")])])
+        let f = try Fixture(schema, file: file)
+        #expect(try f.changes().map(\.operation) == [.create])
+        #expect(try f.changes()[0].fields["closed"]?.new == true)
+        try f.sql("DROP TRIGGER sync_capture_board_insert")
+        try f.sql("INSERT INTO board VALUES ('b2', 'B', 0)")
+        #expect(try f.changes().count == 1)
+        try await f.store.close()
+        let g = try Fixture(schema, file: file)
+        #expect(try g.changes().map(\.record.id) == ["b1", "b2"])
+        #expect(try await g.store.events().map(\.kind).contains("triggerRemade"))
+        #expect(try await g.store.integrityProblems().isEmpty)
+    }
+
+    @Test("A table without a declared column is refused with what to write")
+    func missingColumn() async throws {
+        let file = try TestFile()
+        let queue = try DatabaseQueue(path: file.path)
+        try await queue.write { try $0.execute(sql: "CREATE TABLE board (id TEXT PRIMARY KEY)") }
+        try queue.close()
+        let schema = try Schema([EntitySchema("board", fields: [.text("name")])])
+        let failure = #expect(throws: StoreFailure.self) {
+            try Store(path: file.path, schema: schema, configuration: StoreConfiguration(createsTables: false))
+        }
+        #expect(failure?.kind == .invalid)
+        #expect(failure?.message.contains("no column “name”") == true)
+    }
+}
+
+/// A clock that a test moves.
+final class MovingClock: WallClock, @unchecked Sendable {  // the lock guards the field
+    private let lock = NSLock()
+    private var now: Int64 = 1_000_000
+    var nowMilliseconds: Int64 { lock.withLock { now } }
+    func move(_ milliseconds: Int64) { lock.withLock { now += milliseconds } }
+}

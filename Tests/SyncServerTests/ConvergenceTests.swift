@@ -1,0 +1,192 @@
+import SyncCore
+import Testing
+
+@testable import SyncServer
+
+/// Chance from a seed, for the standard library's shuffles.
+private struct Generator: RandomNumberGenerator {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
+        return mixed ^ (mixed >> 31)
+    }
+}
+
+@Suite("Any order of arrival")
+struct ConvergenceTests {
+    private static let tree = [
+        RecordKey("board", "b1"), RecordKey("board", "b2"), RecordKey("list", "l1"), RecordKey("list", "l2"),
+        RecordKey("card", "c1"), RecordKey("card", "c2"),
+    ]
+
+    /// The creates, from one device, before everything else.
+    private func creates() -> [IncomingChange] {
+        Self.tree.enumerated().map { index, key in
+            let parent: [IncomingChange.Field] =
+                switch key.entity {
+                case "list": [field("idBoard", .string(key.id == "l1" ? "b1" : "b2"), at: 100)]
+                case "card": [field("idList", .string(key.id == "c1" ? "l1" : "l2"), at: 100)]
+                default: []
+                }
+            return change(.create, key, parent + [field("n", 0, at: 100)], at: 100, "a", Int64(index + 1))
+        }
+    }
+
+    private func field(
+        _ name: String, _ new: FieldValue, old: FieldValue? = nil, _ rule: MergeRule = .lastWriter, at time: UInt64
+    ) -> IncomingChange.Field {
+        IncomingChange.Field(
+            name: name, old: old, new: new, rule: rule, stamp: Stamp(milliseconds: time, counter: 0))
+    }
+
+    private func change(
+        _ operation: Operation, _ key: RecordKey, _ fields: [IncomingChange.Field], at time: UInt64, _ device: String,
+        _ sequence: Int64
+    ) -> IncomingChange {
+        IncomingChange(
+            id: "\(device)\(sequence)", device: device, sequence: sequence, record: key, operation: operation,
+            stamp: Stamp(milliseconds: time, counter: 0), fields: fields.sorted { $0.name < $1.name })
+    }
+
+    private func randomChange(_ sequence: Int64, _ chance: inout Generator) -> IncomingChange {
+        let device = ["a", "b", "c"].randomElement(using: &chance) ?? "a"
+        let key = Self.tree.randomElement(using: &chance) ?? Self.tree[0]
+        // Few times, so that many are equal and the device decides.
+        let time = UInt64.random(in: 101...112, using: &chance)
+        switch Int.random(in: 0..<12, using: &chance) {
+        case 0, 1: return change(.delete, key, [], at: time, device, sequence)
+        case 2, 3:
+            let difference = FieldValue.int(.random(in: -5...5, using: &chance))
+            return change(.update, key, [field("n", difference, old: 0, .sum, at: time)], at: time, device, sequence)
+        case 4, 5:
+            let all = ["x", "y", "z"].map(FieldValue.string)
+            let old = all.filter { _ in Bool.random(using: &chance) }
+            let new = all.filter { _ in Bool.random(using: &chance) }.shuffled(using: &chance)
+            let union = field("tags", .array(new), old: .array(old), .union, at: time)
+            return change(.update, key, [union], at: time, device, sequence)
+        case 6 where key.entity == "card":
+            let list = FieldValue.string(["l1", "l2"].randomElement(using: &chance) ?? "l1")
+            return change(.update, key, [field("idList", list, at: time)], at: time, device, sequence)
+        case 7: return change(.update, key, [field("tags", ["p", "x"], at: time)], at: time, device, sequence)
+        default:
+            let own = UInt64.random(in: 101...112, using: &chance)
+            let fields = [
+                field("name", .int(.random(in: 0..<3, using: &chance)), at: time),
+                field("n", .int(.random(in: 0..<50, using: &chance)), at: own),
+            ]
+            return change(.update, key, fields, at: max(time, own), device, sequence)
+        }
+    }
+
+    @Test("DAT-03 10,000 random sets of changes from three devices, shuffled: the same state")
+    func shuffled() throws {
+        for seed in UInt64(0)..<10_000 {
+            var chance = Generator(state: seed)
+            let changes = (0..<Int.random(in: 2...9, using: &chance)).map { randomChange(Int64($0 + 10), &chance) }
+            var states: [[String: String]] = []
+            for _ in 0..<2 {
+                let source = try MemorySource(entities: TestServer.entities)
+                for change in creates() + changes.shuffled(using: &chance) { _ = try source.decide(change) }
+                states.append(source.seen)
+            }
+            guard states[0] == states[1] else {
+                Issue.record("seed \(seed): \(states[0]) against \(states[1])")
+                return
+            }
+        }
+    }
+
+    @Test("deletes and later creates, too, as far as the same changes were accepted")
+    func withCreates() throws {
+        var compared = 0
+        for seed in UInt64(0)..<10_000 {
+            var chance = Generator(state: seed &+ 1 << 32)
+            let key = RecordKey("board", "b")
+            let changes = (0..<Int.random(in: 2...6, using: &chance)).map { index -> IncomingChange in
+                let time = UInt64.random(in: 101...112, using: &chance)
+                let names = ["p", "q", "r"].filter { _ in Bool.random(using: &chance) }
+                let fields = names.map { field($0, .int(.random(in: 0..<9, using: &chance)), at: time) }
+                let kinds: [Operation] = [.create, .update, .update, .delete]
+                let kind = kinds.randomElement(using: &chance) ?? .update
+                let device = ["a", "b", "c"].randomElement(using: &chance) ?? "a"
+                return change(kind, key, kind == .delete ? [] : fields, at: time, device, Int64(index + 1))
+            }
+            var outcomes: [(accepted: Set<String>, seen: [String: String])] = []
+            for _ in 0..<2 {
+                let source = try MemorySource(entities: TestServer.entities)
+                var accepted: Set<String> = []
+                for change in changes.shuffled(using: &chance) {
+                    switch try source.decide(change) {
+                    case .applied, .merged: accepted.insert(change.id)
+                    default: continue
+                    }
+                }
+                outcomes.append((accepted, source.seen))
+            }
+            guard outcomes[0].accepted == outcomes[1].accepted, !outcomes[0].accepted.isEmpty else { continue }
+            compared += 1
+            let values = outcomes.map {
+                $0.seen.mapValues { text in text.split(separator: ",").filter { !$0.hasSuffix("=null") } }
+            }
+            guard values[0] == values[1] else {
+                Issue.record("seed \(seed): \(outcomes[0]) against \(outcomes[1])")
+                return
+            }
+        }
+        #expect(compared > 3_000)
+    }
+
+    @Test("a record's fields are what the greatest writes say, by a second reading of the contract")
+    func oracle() throws {
+        for seed in UInt64(0)..<2_000 {
+            var chance = Generator(state: seed &+ 7 << 40)
+            let changes = (0..<8).map { randomChange(Int64($0 + 10), &chance) }.filter { $0.record.id == "b1" }
+            let source = try MemorySource(entities: TestServer.entities)
+            let all = [creates()[0]] + changes.shuffled(using: &chance)
+            for change in all { _ = try source.decide(change) }
+            let state = try #require(source.records[RecordKey("board", "b1")]?.state)
+            #expect(state.isDead == isDead(all))
+            #expect(state.value(of: "n") == number(all))
+            #expect(state.value(of: "name") == greatest(all, "name")?.value ?? .null)
+        }
+    }
+
+    private func greatest(_ changes: [IncomingChange], _ name: String) -> (tag: WriteTag, value: FieldValue)? {
+        changes.flatMap { change in
+            change.fields.filter { $0.name == name && $0.rule == .lastWriter }.map {
+                (tag: change.tag(of: $0), value: $0.new)
+            }
+        }.max { $0.tag < $1.tag }
+    }
+
+    private func number(_ changes: [IncomingChange]) -> FieldValue {
+        guard let plain = greatest(changes, "n"), case .int(var total) = plain.value else { return .null }
+        for change in changes {
+            for field in change.fields where field.rule == .sum && plain.tag < change.tag(of: field) {
+                if case .int(let more) = field.new { total += more }
+            }
+        }
+        return .int(total)
+    }
+
+    private func isDead(_ changes: [IncomingChange]) -> Bool {
+        let deletes = changes.filter { $0.operation == .delete }.map(\.tag)
+        var writes = changes.filter { $0.operation == .create }.map(\.tag)
+        for change in changes {
+            for field in change.fields {
+                if field.rule == .union, let difference = SetDifference(old: field.old, new: field.new),
+                    difference.added.isEmpty, difference.removed.isEmpty
+                {
+                    continue
+                }
+                writes.append(change.tag(of: field))
+            }
+        }
+        guard let delete = deletes.max(), let write = writes.max() else { return false }
+        return write < delete
+    }
+}

@@ -1,0 +1,85 @@
+import SyncCore
+import Testing
+
+@testable import SyncServer
+
+@Suite("Keys, sequences, settled")
+struct KeyTests {
+    @Test("the key with other content is keyReused; baseVersion and deviceID are not compared")
+    func keyReused() throws {
+        let server = try TestServer()
+        let change = server.create("k1", 1, "board", "b1", ["name": "A"])
+        try server.sync("d", [change])
+        let other = try server.sync("d", [server.create("k1", 1, "board", "b1", ["name": "B"])])
+        #expect(other.result("k1")["error"]["code"] == "keyReused")
+        let copied = server.create("k1", 1, "board", "b1", ["name": "A"], ["deviceID": "d", "baseVersion": 7])
+        #expect(try server.sync("e", [copied]).verdict("k1") == "duplicate")
+        #expect(try server.sync("d", [change]).verdict("k1") == "duplicate", "the key still means the first content")
+    }
+
+    @Test("the same fields in another order and notation are the same content")
+    func sameContent() throws {
+        let server = try TestServer()
+        let stamp = server.stamp(0)
+        func body(_ fields: String) -> [UInt8] {
+            Array(
+                """
+                {"protocol":1,"cycleID":"c","deviceID":"d","lastSyncVersion":0,"dirtyRecords":[{"changeID":"k1",
+                "sequence":1,"entity":"board","id":"b1","operation":"create","stamp":"\(stamp)","fields":\(fields)}]}
+                """.utf8)
+        }
+        _ = server.service.sync(account: "a", body: body(#"{"a":{"new":1},"b":{"new":{"x":1,"y":2}}}"#))
+        let again = server.service.sync(account: "a", body: body(#"{"b":{"new":{"y":2,"x":1}} , "a":{"new":1.0}}"#))
+        #expect(try Answer(again).verdict("k1") == "duplicate")
+    }
+
+    @Test("SEC-13 another account's or device's key is its own")
+    func owners() throws {
+        let server = try TestServer()
+        try server.sync("d", [server.create("k1", 1, "board", "b1", ["name": "A"])])
+        #expect(try server.sync("e", [server.create("k1", 1, "board", "b2", ["name": "B"])]).verdict("k1") == "applied")
+        server.account = "other"
+        let answer = try server.sync("d", [server.create("k1", 1, "board", "b1", ["name": "C"])])
+        #expect(answer.verdict("k1") == "applied")
+        #expect(answer.version == 1, "DAT-08 nothing of another account shows, not even in a version")
+        #expect(try server.sync("x").records.count == 1)
+    }
+
+    @Test("a sequence used under another key is invalid, in one request, too")
+    func sequences() throws {
+        let server = try TestServer()
+        let both = try server.sync(
+            "d", [server.create("k1", 1, "board", "b1"), server.create("k2", 1, "board", "b2")])
+        #expect(both.verdict("k1") == "applied")
+        #expect(both.result("k2")["error"]["code"] == "invalid")
+        let later = try server.sync("d", [server.create("k3", 1, "board", "b3")])
+        #expect(later.result("k3")["error"]["code"] == "invalid")
+    }
+
+    @Test("IDS-10 what is settled and repeated is expired; the number outlives the outcomes, and comes first")
+    func expired() throws {
+        let server = try TestServer()
+        let change = server.create("k1", 1, "board", "b1", ["name": "A"])
+        try server.sync("d", [change])
+        let same = try server.sync("d", [change], from: 1, ["settled": 1])
+        #expect(same.result("k1")["error"]["code"] == "expired")
+        try server.restart()
+        #expect(try server.sync("d", [change], from: 1).result("k1")["error"]["code"] == "expired")
+        let copied = server.create("k9", 1, "board", "b9", [:], ["deviceID": "d"])
+        #expect(try server.sync("e", [copied], from: 1).result("k9")["error"]["code"] == "expired")
+        let lower = try server.sync("d", [server.create("k2", 2, "board", "b2")], from: 1, ["settled": 0])
+        #expect(lower.verdict("k2") == "applied")
+    }
+
+    @Test("a rejection is decided: it is a duplicate when it comes again")
+    func rejectedTwice() throws {
+        let server = try TestServer()
+        let change = server.update("k1", 1, "board", "none", ["x": (1, 2)])
+        try server.sync("d", [change])
+        try server.sync("d", [server.create("k2", 2, "board", "none")])
+        let again = try server.sync("d", [change], from: 1)
+        #expect(again.verdict("k1") == "duplicate")
+        #expect(again.result("k1")["first"] == "rejected")
+        #expect(again.result("k1")["error"]["code"] == "notFound")
+    }
+}
