@@ -92,7 +92,11 @@ extension SyncEngine {
             note(error)
             // Not with the user's urgency: what failed just now is tried again in another cycle, not at once.
             if let claim { take = try await queue.settle(claim, failure: error, urgency: .routine) }
-            if claim == nil, !error.isCancelled { try await queue.probed(succeeded: false) }
+            if claim == nil, !error.isCancelled {
+                try await queue.probed(succeeded: false)
+                let pause = max(error.retryAfterSeconds ?? 0, error.backoffSeconds ?? 0)
+                if pause > 0 { try await queue.asked(pauseSeconds: pause) }
+            }
             return machine.failed(error, hadChanges: claim != nil, hasBatch: take.claim != nil)
         }
         breaker.succeeded()
@@ -111,6 +115,7 @@ extension SyncEngine {
                 urgency: urgency)
         } else {
             try await queue.probed(succeeded: true)
+            if let pause = answer.backoffSeconds, pause > 0 { try await queue.asked(pauseSeconds: pause) }
             if case .batch = take {} else { take = try await queue.take(urgency: urgency) }
         }
         do {
