@@ -21,6 +21,7 @@ public actor Store {
     nonisolated let stateSpeakers = Speakers()
     private nonisolated let executor: any SerialExecutor
     private let observer: QueueObserver
+    private let breaker: StatementBreaker?
     /// The generation of the lease that this store took last.
     var leaseGeneration: Int64?
 
@@ -57,6 +58,7 @@ public actor Store {
         context = opened.context
         database = opened.database
         movedAside = opened.movedAside
+        breaker = opened.breaker
         self.schema = schema
         self.configuration = configuration
         executor = configuration.executor ?? FileExecutor()  // live
@@ -121,12 +123,16 @@ public actor Store {
     /// One write transaction.
     func perform<T>(_ doing: String, _ body: (Database) throws -> T) throws(StoreFailure) -> T {
         do {
+            let breaker = configuration.statementHook == nil ? nil : breaker
             return try database.write { db in
                 // A test's time; live, the triggers read the system's by themselves.
                 if configuration.fixesTriggerClock {
                     try Clock.setWall(db, configuration.clock.nowMilliseconds)
                 }
-                return try body(db)
+                breaker?.begin()
+                let result = try body(db)
+                try breaker?.check()
+                return result
             }
         } catch {
             throw failure(error, doing)
