@@ -25,7 +25,9 @@ final class Statements {
         var place: CInt = 1
         for argument in arguments {
             let code = argument.bind(to: pointer, at: place)
-            guard code == SQLITE_OK else { throw DatabaseError(resultCode: ResultCode(rawValue: code), sql: statement.sql) }
+            guard code == SQLITE_OK else {
+                throw DatabaseError(resultCode: ResultCode(rawValue: code), sql: statement.sql)
+            }
             place += 1
         }
         return statement
