@@ -146,6 +146,8 @@ final class SimulatedDevice {
         for call in process.calls.tasks { call.cancel() }
         _ = executor.run(until: executor.clock.now, maxJobs: 1_000_000) { process.box.isSet }
         if !process.box.isSet { record.violate("engine", "device \(index) did not end when it was cancelled") }
+        hook.isClearing = hook.isDead
+        defer { hook.isClearing = false }
         do {
             let store = process.store
             try executor.complete(until: executor.clock.now) { try await store.close() }
