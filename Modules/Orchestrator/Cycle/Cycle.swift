@@ -40,9 +40,10 @@ extension SyncEngine {
         // Without the server's time, stamps may be far off: the first request asks for it and carries no changes.
         var take = try await isTimeKnown(position) ? queue.take(urgency: urgency) : Take.nothing(store.summary())
         // The server's word binds the pull, too: its pause is for the whole device.
-        if case .wait(let until, let cause, let summary) = take, Self.isServersWord(summary.schedule, now: wallClock) {
-            update { $0.queue = summary }
-            report.end = .notNow(untilMilliseconds: until, cause: cause)
+        let schedule = take.summary.schedule
+        if take.claim == nil, let until = schedule.serverNotBeforeMilliseconds, until > wallClock.nowMilliseconds {
+            update { $0.queue = take.summary }
+            report.end = .notNow(untilMilliseconds: until, cause: schedule.cause ?? "the server asked for a pause")
             return
         }
         var step = machine.begin(hasBatch: take.claim != nil)
@@ -232,9 +233,6 @@ extension SyncEngine {
         logger.info("request failed", metadata: ["failure": "\(failure)"])
     }
 
-    private static func isServersWord(_ schedule: QueueSchedule, now: any WallClock) -> Bool {
-        (schedule.serverNotBeforeMilliseconds ?? .min) > now.nowMilliseconds
-    }
 }
 
 extension Take {
