@@ -23,7 +23,7 @@ struct GuideTests {
         let api = Notes()
         let log = InMemoryChangeLog(wallClock: SystemWallClock(), ids: UUIDv7Source())
         let queue = UploadQueue(log: log)
-        let sender = ClosureSender(probe: api.ping) { (changes, _) throws(ExchangeFailure) in
+        let sender = ClosureSender(probe: api.ping) { (changes, _) async throws(ExchangeFailure) in
             var results: [ChangeResult] = []
             for change in changes {
                 results.append(ChangeResult(changeID: change.id, verdict: try await api.send(change)))

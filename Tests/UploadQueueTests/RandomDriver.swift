@@ -149,6 +149,9 @@ struct RandomDriver {
 
     private mutating func answer() async throws {
         guard let claim = out else { return }
+        if server.isHostile, claim.changes.contains(where: { Self.isPoisoned($0.change) }) {
+            return try await fail(.http(500))
+        }
         let results = try server.answer(claim, &random)
         let backoff: Double? = server.isHostile && random.chance(0.03) ? Double(random.below(50)) : nil
         out = nil
@@ -167,16 +170,21 @@ struct RandomDriver {
         try accept(take, .routine, before: nil, canClaim: true)
     }
 
-    private mutating func fail() async throws {
+    /// The server fails inside whenever it meets one of these.
+    private static func isPoisoned(_ change: Change) -> Bool {
+        change.operation == .create && change.record.id.hasPrefix("b") && change.record.id.hasSuffix("77")
+    }
+
+    private mutating func fail(_ certain: ExchangeFailure? = nil) async throws {
         guard let claim = out else { return }
         // The server may have done its work before the answer was lost.
-        if random.chance(0.3) { _ = try server.answer(claim, &random) }
+        if certain == nil, random.chance(0.3) { _ = try server.answer(claim, &random) }
         let retryAfter: Double? = random.chance(0.3) ? Double(random.below(300)) : nil
         let failures: [ExchangeFailure] = [
             .offline, .timeout, .http(500, retryAfter: retryAfter), .http(503, retryAfter: retryAfter),
             .http(429, retryAfter: retryAfter), .http(401), .http(413), .http(400), .http(410), .stopped,
         ]
-        let failure = random.pick(failures)
+        let failure = certain ?? random.pick(failures)
         let attempts = try await log.queued().map(\.attempts).reduce(0, +)
         let setAside = try await log.failures().count
         out = nil
@@ -217,8 +225,10 @@ struct RandomDriver {
     private mutating func probe() async throws {
         let before = try await log.failures().count
         await arm()
-        try await queue.probed(succeeded: random.chance(0.7))
+        let succeeded = random.chance(0.7)
+        try await queue.probed(succeeded: succeeded)
         await disarm()
+        if succeeded { needsCredentials = false }
         if try await log.failures().count > before { reached.insert("a suspect set aside") }
     }
 

@@ -50,7 +50,7 @@ struct UploadQueueMachine: Sendable {
     private(set) var out: [String]?
     /// The credentials' refusal was read from durable memory: the user's wish tries once whether there are new ones.
     private var refusalIsOld = false
-    /// The last failure never reached the server.
+    /// The last failure never reached the server, as far as is known.
     var isOffline = false
     /// When the stuck detector may speak again, by the monotonic clock.
     private var stuckSilence: Int64?
@@ -72,6 +72,8 @@ struct UploadQueueMachine: Sendable {
         if durable == nil { refusalIsOld = stored.needsCredentials }
         durable = stored
         schedule = stored
+        // Whether an earlier run waited for the network is not known any more: the first request that works says so.
+        isOffline = stored.notBeforeMilliseconds != nil
         floors = Floors(stored, at: now, longestOwn: policy.longestDelay)
         size = BatchSize(configured: policy.limits.maxChanges, limit: stored.batchLimit)
     }
@@ -101,6 +103,7 @@ struct UploadQueueMachine: Sendable {
     mutating func probed(succeeded: Bool, at now: Moment) -> Plan {
         var plan = Plan()
         let members = suspicion.probed(succeeded: succeeded)
+        if succeeded { inReach(at: now, &plan) }
         guard !members.isEmpty else { return plan }
         for member in members {
             let isOver = member.attempts >= policy.maxAttempts
@@ -162,6 +165,24 @@ struct UploadQueueMachine: Sendable {
         out = planned.out
         floors.server = [floors.server, planned.floors.server].compactMap { $0 }.max()
         floors.changes = [floors.changes, planned.floors.changes].compactMap { $0 }.max()
+    }
+
+    /// A request without changes was answered: what only said that nobody can be reached, or believed, is over.
+    private mutating func inReach(at now: Moment, _ plan: inout Plan) {
+        if schedule.needsCredentials {
+            schedule.needsCredentials = false
+            schedule.cause = nil
+            plan.events.append(.resumed("the server takes the credentials again"))
+            keepSchedule(at: now, &plan)
+        }
+        guard isOffline else { return }
+        isOffline = false
+        guard floors.own != nil else { return }
+        floors.own = nil
+        schedule.failures = 0
+        schedule.cause = nil
+        plan.events.append(.resumed("the server is in reach again"))
+        keepSchedule(at: now, &plan)
     }
 
     // MARK: Shared by the events

@@ -85,6 +85,7 @@ public actor UploadQueue {
     public func probed(succeeded: Bool) async throws(StoreFailure) {
         await enter()
         defer { leave() }
+        try await load()
         let now = moment()
         var next = machine
         let plan = next.probed(succeeded: succeeded, at: now)
