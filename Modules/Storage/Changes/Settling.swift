@@ -203,8 +203,19 @@ struct Settling {
     mutating func finish(_ db: Database) throws {
         for record in order { try works[record]?.writeLog(db) }
         if let first = firstAside { try Needs(schema: table.schema).mark(db, after: first) }
+        try markBrought(db)
         touched += try RowsAtRest(table: table).write(db, order.compactMap { works[$0] })
         try ChangeRows.count(db, counted)
         (works, order, counted, firstAside, raised) = ([:], [], 0, nil, [])
+    }
+
+    /// In a full pass, what the server has just acknowledged is as good as brought by it: its page may leave out a
+    /// record that follows from this device's own changes (PROTOCOL.md, *Records*).
+    private func markBrought(_ db: Database) throws {
+        guard !raised.isEmpty, try Meta.integer(db, .passRuns) == 1, let pass = try Meta.integer(db, .pass) else {
+            return
+        }
+        let statement = try db.cachedStatement(sql: "UPDATE sync_record SET pass = ? WHERE entity = ? AND id = ?")
+        for record in raised.sorted() { try statement.execute(arguments: [pass, record.entity, record.id]) }
     }
 }
