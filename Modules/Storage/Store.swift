@@ -21,6 +21,7 @@ public actor Store {
     nonisolated let stateSpeakers = Speakers()
     private nonisolated let executor: any SerialExecutor
     private let observer: QueueObserver
+    private let breaker: StatementBreaker?
     /// The generation of the lease that this store took last.
     var leaseGeneration: Int64?
 
@@ -57,6 +58,7 @@ public actor Store {
         context = opened.context
         database = opened.database
         movedAside = opened.movedAside
+        breaker = opened.breaker
         self.schema = schema
         self.configuration = configuration
         executor = configuration.executor ?? FileExecutor()  // live
@@ -101,7 +103,19 @@ public actor Store {
         queueSpeakers.finish()
         appliedSpeakers.finish()
         stateSpeakers.finish()
-        do { try database.close() } catch { throw StoreFailure(error, while: "closing the database") }
+        do {
+            // The file is whole then, also for who copies it without its `-wal`; another process at work may prevent it.
+            try database.writeWithoutTransaction { db in
+                do { _ = try db.checkpoint(.truncate) } catch let error as DatabaseError
+                    where error.resultCode == .SQLITE_BUSY
+                {
+                    return
+                }
+            }
+            try database.close()
+        } catch {
+            throw StoreFailure(error, while: "closing the database")
+        }
     }
 
     // MARK: - Performing
@@ -109,12 +123,16 @@ public actor Store {
     /// One write transaction.
     func perform<T>(_ doing: String, _ body: (Database) throws -> T) throws(StoreFailure) -> T {
         do {
+            let breaker = configuration.statementHook == nil ? nil : breaker
             return try database.write { db in
                 // A test's time; live, the triggers read the system's by themselves.
                 if configuration.fixesTriggerClock {
                     try Clock.setWall(db, configuration.clock.nowMilliseconds)
                 }
-                return try body(db)
+                breaker?.begin()
+                let result = try body(db)
+                try breaker?.check()
+                return result
             }
         } catch {
             throw failure(error, doing)

@@ -128,7 +128,9 @@ struct OpeningTests {
     func busy() async throws {
         let f = try TestFile()
         let store = try Store(path: f.path, schema: boardSchema(), configuration: StoreConfiguration(busyTimeout: 0.05))
-        let other = try DatabaseQueue(path: f.path)
+        var settings = Configuration()
+        settings.allowsUnsafeTransactions = true
+        let other = try DatabaseQueue(path: f.path, configuration: settings)
         try await other.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
         let failure = await #expect(throws: StoreFailure.self) {
             try await store.write { try $0.execute(sql: "INSERT INTO board (id, name) VALUES ('b1', 'A')") }

@@ -15,7 +15,8 @@ struct SyncTests {
         _ arguments: String..., body: (ServerProcess) async throws -> Void
     ) async throws {
         let server =
-            arguments.isEmpty ? try await ServerProcess(shop) : try await ServerProcess(shop, arguments[0], arguments[1])
+            arguments.isEmpty
+            ? try await ServerProcess(shop) : try await ServerProcess(shop, arguments[0], arguments[1])
         do {
             try await body(server)
         } catch {

@@ -48,7 +48,9 @@ struct Dependants {
         let after = "SELECT \(StoredChange.columns) FROM sync_change WHERE position > ? ORDER BY position"
         for sql in [before, after] {
             let rows = try Row.fetchCursor(db.cachedStatement(sql: sql), arguments: [position])
-            while let row = try rows.next(), row["unit"] as String? == unit { members.append(StoredChange(lenient: row, schema)) }
+            while let row = try rows.next(), row["unit"] as String? == unit {
+                members.append(StoredChange(lenient: row, schema))
+            }
         }
         return members.sorted { $0.position < $1.position }
     }

@@ -7,25 +7,26 @@ enum Opening {
     /// The lowest SQLite that has all that the triggers use (`->`).
     static let lowestSQLite = [3, 38, 0]
 
-    static func open(path: String, _ configuration: StoreConfiguration) throws(StoreFailure) -> any DatabaseWriter {
+    private static func open(
+        path: String, _ configuration: StoreConfiguration, _ breaker: StatementBreaker
+    ) throws(StoreFailure) -> any DatabaseWriter {
         var settings = Configuration()
         settings.label = "Storage"
         settings.busyMode = .timeout(configuration.busyTimeout)
         // iOS ends a process that is suspended while it holds a lock: GRDB then breaks off (PRC-12).
         settings.observesSuspensionNotifications = true
-        let opened = OpenedDatabase()
         if let hook = configuration.statementHook {
             settings.prepareDatabase { db in
                 guard !db.configuration.readonly else { return }
                 db.trace(options: .statement) { event in
-                    if !hook(event.description) { opened.interrupt() }
+                    if !hook(event.description) { breaker.breakOff() }
                 }
             }
         }
         do {
             if path == ":memory:" { return try DatabaseQueue(configuration: settings) }
             let pool = try DatabasePool(path: path, configuration: settings)
-            opened.set(pool)
+            breaker.set(pool)
             if configuration.synchronous == .full {
                 try pool.writeWithoutTransaction { try $0.execute(sql: "PRAGMA synchronous = FULL") }
             }
@@ -39,6 +40,8 @@ enum Opening {
     struct Opened {
         var database: any DatabaseWriter
         var context: ApplyContext
+        /// Breaks off what a test's hook refuses.
+        var breaker: StatementBreaker?
         /// Where a corrupt file was moved to.
         var movedAside: String?
     }
@@ -66,11 +69,12 @@ enum Opening {
     private static func attempt(
         path: String, _ schema: Schema, account: String?, _ configuration: StoreConfiguration
     ) throws(StoreFailure) -> Opened {
-        let database = try open(path: path, configuration)
+        let breaker = StatementBreaker()
+        let database = try open(path: path, configuration, breaker)
         do {
             try check(database, path)
             let context = try prepare(database, schema, account: account, configuration)
-            return Opened(database: database, context: context)
+            return Opened(database: database, context: context, breaker: breaker)
         } catch {
             do { try database.close() } catch let second {
                 throw StoreFailure(second, while: "\(error.message); closing")
@@ -158,13 +162,4 @@ enum Opening {
                 AND (wall IS NOT ?1 OR seed IS NOT ?2 OR "unit" IS NOT NULL OR intent IS NOT NULL)
                 """, arguments: [wall, configuration.keySeed])
     }
-}
-
-/// The database whose statements a test's hook breaks off.
-private final class OpenedDatabase: @unchecked Sendable {  // the lock guards the field
-    private let lock = NSLock()
-    private weak var pool: DatabasePool?
-
-    func set(_ pool: DatabasePool) { lock.withLock { self.pool = pool } }
-    func interrupt() { lock.withLock { pool }?.interrupt() }
 }

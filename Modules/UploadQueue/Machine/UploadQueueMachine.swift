@@ -131,6 +131,14 @@ struct UploadQueueMachine: Sendable {
         return plan
     }
 
+    /// The server asked for a pause with an answer, or a refusal, that was about no change: it binds all that follows.
+    mutating func asked(pauseSeconds: Double, at now: Moment) -> Plan {
+        var plan = Plan()
+        floors.raise(server: pauseSeconds, changes: nil, at: now)
+        keepSchedule(at: now, &plan)
+        return plan
+    }
+
     /// The plan was recorded, and this is what the log claimed for it.
     mutating func recorded(_ plan: Plan, _ claim: Claim, at now: Moment) -> (Take, [UploadEvent]) {
         var events: [UploadEvent] = []

@@ -96,6 +96,18 @@ public actor UploadQueue {
         _ = try await perform(plan, next, at: now)
     }
 
+    /// The server asked for a pause (`Retry-After`, `Backoff`) with an answer to a request without changes: it is kept,
+    /// durably, and nothing goes before it is over, by nobody's wish.
+    public func asked(pauseSeconds: Double) async throws(StoreFailure) {
+        await enter()
+        defer { leave() }
+        try await load()
+        let now = moment()
+        var next = machine
+        let plan = next.asked(pauseSeconds: pauseSeconds, at: now)
+        if !plan.isEmpty { _ = try await perform(plan, next, at: now) }
+    }
+
     /// There are new credentials: the queue goes on.
     public func credentialsChanged() async throws(StoreFailure) {
         await enter()

@@ -34,7 +34,7 @@ enum CapturedWrite {
                 (try inOne(captured, 10_000, rows, round) / 10_000, try inOne(bare, 10_000, rows, round) / 10_000))
             try settleAll(captured)
         }
-        await store.close()
+        try await store.close()
         return [
             figure(
                 "captured-write", "one captured one-field update in its own transaction, against bare GRDB's", single,

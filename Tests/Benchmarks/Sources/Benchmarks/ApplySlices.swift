@@ -1,0 +1,103 @@
+import Foundation
+import GRDB
+import Storage
+import SyncCore
+
+/// What applying pages costs: 100,000 records in slices of 500, against one prepared upsert of the same rows in
+/// transactions of the same size; and the same with 1,000 records that have unsent edits.
+enum ApplySlices {
+    static let count = 100_000
+    static let slice = 500
+    static let names = (0..<11).map { "field\($0)" }
+
+    static func run(in folder: URL) async throws -> [Figure] {
+        let records = (0..<count).map { record($0, round: 0) }
+        var first: [(Double, Double)] = []
+        var second: [(Double, Double)] = []
+        var edited: [(Double, Double)] = []
+        for round in 0..<3 {
+            let store = try Store(path: folder.appendingPathComponent("apply\(round).sqlite").path, schema: schema())
+            let bare = try bare(folder.appendingPathComponent("bare\(round).sqlite").path)
+            let applied = try await apply(store, records, from: 0)
+            first.append((applied, try upsert(bare, records)))
+            let again = (0..<count).map { Self.record($0, round: 1) }
+            let plain = try await apply(store, again, from: count)
+            second.append((plain, try upsert(bare, again)))
+            try await store.database.write { db in
+                for n in stride(from: 0, to: count, by: count / 1_000) {
+                    try db.execute(sql: "UPDATE card SET field3 = 'mine' WHERE id = ?", arguments: [id(n)])
+                }
+            }
+            let last = (0..<count).map { Self.record($0, round: 2) }
+            edited.append((try await apply(store, last, from: 2 * count), plain))
+            try await store.close()
+            try bare.close()
+        }
+        return [
+            figure(
+                "apply-new", "100,000 new records in slices, against one prepared upsert of the same rows", first,
+                1 / 0.6),
+            figure("apply-known", "100,000 records again, all of them changed", second, 1 / 0.6),
+            figure("apply-unsent", "100,000 records with 1,000 unsent edits among them, against none", edited, 1.1),
+        ]
+    }
+
+    static func schema() throws -> Schema { try Schema([EntitySchema("card", fields: names.map { .text($0) })]) }
+
+    static func id(_ n: Int) -> String { "01908a2e-7c5b-7000-8000-\(String(1_000_000_000_000 + n).suffix(12))" }
+
+    static func record(_ n: Int, round: Int) -> ServerRecord {
+        let fields = names.map { ($0, FieldValue.string("\($0) of the card number \(n) in round \(round)")) }
+        return ServerRecord(
+            key: RecordKey("card", id(n)), version: Int64(round * count + n + 1),
+            fields: Dictionary(uniqueKeysWithValues: fields))
+    }
+
+    private static func apply(_ store: Store, _ records: [ServerRecord], from: Int) async throws -> Double {
+        let clock = ContinuousClock()
+        let start = clock.now
+        for first in stride(from: 0, to: records.count, by: slice) {
+            let part = Array(records[first..<min(first + slice, records.count)])
+            _ = try await store.apply(
+                PageSlice(
+                    records: part, from: Int64(from + first), checkpoint: Int64(from + first + part.count), epoch: "e"))
+        }
+        return (clock.now - start) / .seconds(1)
+    }
+
+    private static func bare(_ path: String) throws -> DatabasePool {
+        let pool = try DatabasePool(path: path)
+        let columns = names.map { "\"\($0)\" TEXT" }.joined(separator: ", ")
+        try pool.write { try $0.execute(sql: "CREATE TABLE card (id TEXT PRIMARY KEY NOT NULL, \(columns))") }
+        return pool
+    }
+
+    private static func upsert(_ pool: DatabasePool, _ records: [ServerRecord]) throws -> Double {
+        let columns = names.map { "\"\($0)\"" }.joined(separator: ", ")
+        let sets = names.map { "\"\($0)\" = excluded.\"\($0)\"" }.joined(separator: ", ")
+        let marks = Array(repeating: "?", count: names.count + 1).joined(separator: ", ")
+        let sql = "INSERT INTO card (id, \(columns)) VALUES (\(marks)) ON CONFLICT (id) DO UPDATE SET \(sets)"
+        return try seconds {
+            for first in stride(from: 0, to: records.count, by: slice) {
+                try pool.write { db in
+                    let statement = try db.cachedStatement(sql: sql)
+                    for record in records[first..<min(first + slice, records.count)] {
+                        var values = [record.key.id.databaseValue]
+                        for name in names {
+                            guard case .string(let text)? = record.fields[name] else { continue }
+                            values.append(text.databaseValue)
+                        }
+                        try statement.execute(arguments: StatementArguments(values))
+                    }
+                }
+            }
+        }
+    }
+
+    private static func figure(_ name: String, _ what: String, _ runs: [(Double, Double)], _ goal: Double) -> Figure {
+        let middle = runs.sorted { $0.0 / $0.1 < $1.0 / $1.1 }[runs.count / 2]
+        let scale = 1e6 / Double(count)
+        return Figure(
+            name: name, what: what, value: middle.0 * scale, unit: "us a record", bare: middle.1 * scale, goal: goal)
+    }
+}
