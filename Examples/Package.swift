@@ -26,7 +26,6 @@ let package = Package(
     products: [
         .executable(name: "boards", targets: ["boards"]),
         .executable(name: "quickstart", targets: ["quickstart"]),
-        .executable(name: "transport", targets: ["transport"]),
     ],
     dependencies: [
         .package(name: "Ferry", path: ".."),
@@ -61,19 +60,13 @@ let package = Package(
             dependencies: [core, ferry, "BoardsModel", "BoardsServer", arguments, sqlite, log, signals],
             path: "Sources/boards"),
 
-        // What changes become on the wire, without a network.
-        .executableTarget(
-            name: "transport", dependencies: [core, .product(name: "Transport", package: "Ferry"), httpTypes],
-            path: "Sources/transport"),
-
         // The README's program.
         .executableTarget(name: "quickstart", dependencies: [ferry, sqlite], path: "Sources/quickstart"),
 
         .testTarget(
             name: "BoardsServerTests",
             dependencies: [
-                core, syncServer, "BoardsModel", "BoardsServer", asyncHTTPClient, nio, nioPosix, nioHelpers, nioHTTP1,
-                log,
+                core, syncServer, "BoardsModel", "BoardsServer", asyncHTTPClient, nio, nioPosix, nioHelpers, nioHTTP1, log,
                 lifecycle,
             ],
             path: "Tests/BoardsServerTests"),
@@ -84,15 +77,14 @@ let package = Package(
 )
 
 for target in package.targets where target.type != .system {
-    target.swiftSettings =
-        (target.swiftSettings ?? []) + [
-            // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0335-existential-any.md
-            .enableUpcomingFeature("ExistentialAny"),
-            // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0444-member-import-visibility.md
-            .enableUpcomingFeature("MemberImportVisibility"),
-            // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0409-access-level-on-imports.md
-            .enableUpcomingFeature("InternalImportsByDefault"),
-            // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0461-async-function-isolation.md
-            .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
-        ] + (Context.environment["CI"] == nil ? [] : [.treatAllWarnings(as: .error)])
+    target.swiftSettings = (target.swiftSettings ?? []) + [
+        // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0335-existential-any.md
+        .enableUpcomingFeature("ExistentialAny"),
+        // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0444-member-import-visibility.md
+        .enableUpcomingFeature("MemberImportVisibility"),
+        // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0409-access-level-on-imports.md
+        .enableUpcomingFeature("InternalImportsByDefault"),
+        // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0461-async-function-isolation.md
+        .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+    ] + (Context.environment["CI"] == nil ? [] : [.treatAllWarnings(as: .error)])
 }
