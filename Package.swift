@@ -3,6 +3,7 @@ import PackageDescription
 
 let core: Target.Dependency = "SyncCore"
 let sqlite: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
+let sqliteC: Target.Dependency = .product(name: "GRDBSQLite", package: "GRDB.swift")
 let log: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let httpTypes: Target.Dependency = .product(name: "HTTPTypes", package: "swift-http-types")
 let asyncHTTPClient: Target.Dependency = .product(
@@ -61,7 +62,7 @@ let package = Package(
             path: "Modules/Orchestrator"),
 
         // The other end, without HTTP.
-        .target(name: "SyncServer", dependencies: [core, sqlite], path: "Modules/SyncServer"),
+        .target(name: "SyncServer", dependencies: [core, sqlite, sqliteC], path: "Modules/SyncServer"),
 
         // Fakes, clocks, contract suites; and the simulator, which runs the whole.
         .target(name: "SyncTesting", dependencies: [core, httpTypes], path: "Modules/SyncTesting"),

@@ -66,7 +66,8 @@ let package = Package(
         .testTarget(
             name: "BoardsServerTests",
             dependencies: [
-                core, syncServer, "BoardsModel", "BoardsServer", asyncHTTPClient, nio, nioPosix, nioHelpers, nioHTTP1, log,
+                core, syncServer, "BoardsModel", "BoardsServer", asyncHTTPClient, nio, nioPosix, nioHelpers, nioHTTP1,
+                log,
                 lifecycle,
             ],
             path: "Tests/BoardsServerTests"),
@@ -77,14 +78,15 @@ let package = Package(
 )
 
 for target in package.targets where target.type != .system {
-    target.swiftSettings = (target.swiftSettings ?? []) + [
-        // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0335-existential-any.md
-        .enableUpcomingFeature("ExistentialAny"),
-        // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0444-member-import-visibility.md
-        .enableUpcomingFeature("MemberImportVisibility"),
-        // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0409-access-level-on-imports.md
-        .enableUpcomingFeature("InternalImportsByDefault"),
-        // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0461-async-function-isolation.md
-        .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
-    ] + (Context.environment["CI"] == nil ? [] : [.treatAllWarnings(as: .error)])
+    target.swiftSettings =
+        (target.swiftSettings ?? []) + [
+            // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0335-existential-any.md
+            .enableUpcomingFeature("ExistentialAny"),
+            // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0444-member-import-visibility.md
+            .enableUpcomingFeature("MemberImportVisibility"),
+            // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0409-access-level-on-imports.md
+            .enableUpcomingFeature("InternalImportsByDefault"),
+            // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0461-async-function-isolation.md
+            .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+        ] + (Context.environment["CI"] == nil ? [] : [.treatAllWarnings(as: .error)])
 }

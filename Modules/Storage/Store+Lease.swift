@@ -17,6 +17,14 @@ extension Store {
         return generation != nil
     }
 
+    /// Whether somebody syncs this file now, in this process or another.
+    ///
+    /// Where nobody does, what the log has as uploading is without a request alive.
+    public func isBeingSynced() throws(StoreFailure) -> Bool {
+        let now = now
+        return try look("looking for the lease") { db in try Lease.isTaken(db, now: now) }
+    }
+
     /// Gives the lease back, so that another process need not wait for its end.
     public func release(holder: String) throws(StoreFailure) {
         try perform("releasing the lease") { db in try Lease.release(db, holder: holder) }

@@ -97,6 +97,20 @@ import Testing
         try await device.end()
     }
 
+    @Test("NET-16 a pause that the server asked for before it saw a change binds the next cycle, the user's too")
+    func pauseWithoutChanges() async throws {
+        let scripted = ScriptedExchange([.failure(.status(503, retryAfter: 100))])
+        let device = try Device(scripted)
+        _ = await device.engine.syncNow()
+        _ = await device.engine.syncNow()
+        #expect(scripted.requests.count == 1)
+        device.wall.advance(milliseconds: 101_000)
+        device.clock.advance(by: .seconds(101))
+        _ = await device.engine.syncNow()
+        #expect(scripted.requests.count == 2)
+        try await device.end()
+    }
+
     @Test("SCH-06 a hundred wishes at once make one cycle and exactly one more")
     func manyWishes() async throws {
         let counting = CountingExchange(server)

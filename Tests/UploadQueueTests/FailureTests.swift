@@ -198,6 +198,21 @@ struct FailureTests {
         #expect(try await other.take(urgency: .user).isWithoutCredentials)
     }
 
+    @Test("a pull that works ends a wait for the network or for credentials, and none that the server asked for")
+    func inReach() async throws {
+        let fixture = try Fixture()
+        _ = await fixture.boards(1)
+        _ = try await fixture.fail(try await fixture.batch(), .offline)
+        try await fixture.queue.probed(succeeded: false)
+        #expect(try await fixture.queue.take(urgency: .routine).batch == nil)
+        try await fixture.queue.probed(succeeded: true)
+        _ = try await fixture.fail(try await fixture.batch(), .http(401))
+        try await fixture.queue.probed(succeeded: true)
+        _ = try await fixture.fail(try await fixture.batch(), .http(503, retryAfter: 5))
+        try await fixture.queue.probed(succeeded: true)
+        #expect(try await fixture.queue.take(urgency: .user).batch == nil)
+    }
+
     @Test("another history keeps everything, and comes back with a time")
     func history() async throws {
         let fixture = try Fixture()

@@ -21,6 +21,7 @@ struct RandomDriver {
     private var needsCredentials = false
     private var isFresh = true
     private var isPaused = false
+    /// The next call of the queue meets a database that is busy.
     private var isFailing = false
     private var number = 0
     private var boards = 0
@@ -53,8 +54,7 @@ struct RandomDriver {
             }
         } catch let failure as StoreFailure {
             guard isFailing else { throw failure }
-            isFailing = false
-            out = nil
+            await disarm()
             reached.insert("a call that could not be recorded")
         }
         try await check()
@@ -91,12 +91,23 @@ struct RandomDriver {
         RecordKey("board", "b\(max(1, boards - random.below(6)))")
     }
 
+    /// Lets the database fail, if this is to be; only for calls of the queue, so that looking changes nothing.
+    private func arm() async {
+        if isFailing { await log.failNext(StoreFailure(kind: .busy, message: "locked")) }
+    }
+
+    private mutating func disarm() async {
+        await log.stopFailing()
+        isFailing = false
+    }
+
     private mutating func take(_ urgency: Urgency) async throws {
         if let out { given.append(out) }
         out = nil
         let before = try await log.queued()
+        await arm()
         let take = try await queue.take(urgency: urgency)
-        isFailing = false
+        await disarm()
         try accept(take, urgency, before: before, canClaim: true)
     }
 
@@ -138,12 +149,16 @@ struct RandomDriver {
 
     private mutating func answer() async throws {
         guard let claim = out else { return }
+        if server.isHostile, claim.changes.contains(where: { Self.isPoisoned($0.change) }) {
+            return try await fail(.http(500))
+        }
         let results = try server.answer(claim, &random)
         let backoff: Double? = server.isHostile && random.chance(0.03) ? Double(random.below(50)) : nil
         out = nil
+        await arm()
         let take = try await queue.settle(
             claim, results: results, stamp: nil, backoffSeconds: backoff, urgency: .routine)
-        isFailing = false
+        await disarm()
         let ids = Set(claim.changes.map(\.change.id))
         for result in results where ids.contains(result.changeID) {
             if result.verdict.isDecided { over.insert(result.changeID) }
@@ -155,21 +170,27 @@ struct RandomDriver {
         try accept(take, .routine, before: nil, canClaim: true)
     }
 
-    private mutating func fail() async throws {
+    /// The server fails inside whenever it meets one of these.
+    private static func isPoisoned(_ change: Change) -> Bool {
+        change.operation == .create && change.record.id.hasPrefix("b") && change.record.id.hasSuffix("77")
+    }
+
+    private mutating func fail(_ certain: ExchangeFailure? = nil) async throws {
         guard let claim = out else { return }
         // The server may have done its work before the answer was lost.
-        if random.chance(0.3) { _ = try server.answer(claim, &random) }
+        if certain == nil, random.chance(0.3) { _ = try server.answer(claim, &random) }
         let retryAfter: Double? = random.chance(0.3) ? Double(random.below(300)) : nil
         let failures: [ExchangeFailure] = [
             .offline, .timeout, .http(500, retryAfter: retryAfter), .http(503, retryAfter: retryAfter),
             .http(429, retryAfter: retryAfter), .http(401), .http(413), .http(400), .http(410), .stopped,
         ]
-        let failure = random.pick(failures)
+        let failure = certain ?? random.pick(failures)
         let attempts = try await log.queued().map(\.attempts).reduce(0, +)
         let setAside = try await log.failures().count
         out = nil
+        await arm()
         let take = try await queue.settle(claim, failure: failure, urgency: .user)
-        isFailing = false
+        await disarm()
         reached.insert("\(failure.status.map(String.init) ?? failure.message)")
         if let seconds = failure.retryAfterSeconds { floor = max(floor, now + Int64(seconds * 1_000)) }
         if failure.kind == .authentication { needsCredentials = true }
@@ -193,7 +214,6 @@ struct RandomDriver {
         let take = try await queue.settle(
             claim, results: claim.changes.map { ChangeResult(changeID: $0.change.id, verdict: .refused()) }, stamp: nil,
             backoffSeconds: nil, urgency: .routine)
-        isFailing = false
         guard try await log.failures().count == setAside else { throw Violation("a late answer set changes aside") }
         reached.insert("late answer")
         if out == nil { try accept(take, .routine, before: nil, canClaim: true) }
@@ -204,8 +224,11 @@ struct RandomDriver {
 
     private mutating func probe() async throws {
         let before = try await log.failures().count
-        try await queue.probed(succeeded: random.chance(0.7))
-        isFailing = false
+        await arm()
+        let succeeded = random.chance(0.7)
+        try await queue.probed(succeeded: succeeded)
+        await disarm()
+        if succeeded { needsCredentials = false }
         if try await log.failures().count > before { reached.insert("a suspect set aside") }
     }
 
@@ -227,7 +250,6 @@ struct RandomDriver {
             if change.state == .uploading, outcome != .tooLate { throw Violation("cancelled in flight") }
             reached.insert("\(outcome)".prefix { $0 != "(" } + " by cancel")
         }
-        isFailing = false
     }
 
     private mutating func disturb() async throws {
@@ -240,14 +262,11 @@ struct RandomDriver {
             await queue.resume()
         case 4...5:
             try await queue.credentialsChanged()
-            isFailing = false
             needsCredentials = false
         case 6:
             await restart()
         case 7:
-            guard !isFailing else { return }
             isFailing = true
-            await log.failNext(StoreFailure(kind: .busy, message: "locked"))
         default:
             clock.advance(by: .seconds(random.below(100)))
         }
@@ -269,7 +288,6 @@ struct RandomDriver {
     // MARK: What must hold
 
     private func check() async throws {
-        guard !isFailing else { return }
         let (queued, failures, summary) = (try await log.queued(), try await log.failures(), try await log.summary())
         func count(_ states: QueuedChange.State...) -> Int { queued.filter { states.contains($0.state) }.count }
         guard summary.pending == count(.pending), summary.inFlight == count(.uploading, .uncertain),
@@ -290,13 +308,7 @@ struct RandomDriver {
 
     /// The faults stop: everything must leave, or be set aside for the app to decide, within a bound.
     mutating func heal() async throws {
-        if isFailing { await log.failNext(StoreFailure(kind: .busy, message: "locked")) }
-        while isFailing {
-            do {
-                _ = try await log.summary()
-                isFailing = false
-            } catch { continue }
-        }
+        isFailing = false
         server.isHostile = false
         isPaused = false
         await queue.resume()

@@ -1,4 +1,5 @@
 internal import Logging
+internal import NIOCore
 internal import SyncServer
 public import UnixSignals
 
@@ -6,6 +7,13 @@ public import UnixSignals
     internal import FoundationEssentials
 #else
     internal import Foundation
+#endif
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Musl)
+    internal import Musl
+#elseif canImport(Darwin)
+    internal import Darwin
 #endif
 
 /// The reference server: PROTOCOL.md over HTTP, for the boards' entities.
@@ -41,7 +49,8 @@ public enum ReferenceServer {
         logger.info("stopped")
     }
 
-    /// Runs a server within this program for the time of a closure, then stops it gracefully.
+    /// Runs a server within this program for the time of a closure, then ends it. What is in work then is cut off, and
+    /// may or may not have happened, as with a lost connection; what was answered is kept.
     public static func during<Result: Sendable>(
         _ options: ServerOptions, _ body: @escaping @Sendable (_ port: Int) async throws -> Result
     ) async throws -> Result {
@@ -60,7 +69,6 @@ public enum ReferenceServer {
             while let one = try await group.next() {
                 guard let one else { continue }
                 result = one
-                // A cancelled server stops as one that was told to by a signal.
                 group.cancelAll()
             }
             guard let result else { throw ServeFailure.store("The server ended before it was ready.") }
@@ -109,7 +117,12 @@ public enum ReferenceServer {
         } catch is CancellationError {
             return nil
         } catch {
-            return .cannotListen(host: options.host, port: options.port, reason: "\(error)")
+            return .cannotListen(host: options.host, port: options.port, reason: reason(error))
         }
+    }
+
+    private static func reason(_ error: any Error) -> String {
+        guard let error = error as? IOError else { return "\(error)" }
+        return String(cString: strerror(error.errnoCode))
     }
 }

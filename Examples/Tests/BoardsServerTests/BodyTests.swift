@@ -117,7 +117,10 @@ import Testing
 
     @Test("a refusal arrives though the client sends its whole large body first")
     func largeRefused() async throws {
-        try await TestServer.run(HeldBackend()) { server in
+        var options = ServerOptions.testing
+        options.connections.refusalIdle = 60
+        options.connections.drainDeadline = 60
+        try await TestServer.run(HeldBackend(), options: options) { server in
             let reply = try await TestClient(port: server.port).sync(String(repeating: " ", count: 20 << 20))
             #expect(reply.status == 413)
         }

@@ -31,7 +31,8 @@ struct CommandTests {
         try await shop.ok("A", "delete", "list", ids.list)
         #expect(try await shop.ok("A", "show", "card") == "", "a deleted list takes its cards out of sight")
         #expect(try await shop.on("A", "show", "card", ids.card).status == 1)
-        #expect(try await shop.boards(["show", "--data", shop.file("A")]).lines.count == 1, "options behind the command")
+        #expect(
+            try await shop.boards(["show", "--data", shop.file("A")]).lines.count == 1, "options behind the command")
     }
 
     @Test("a UUID is taken in any case and kept in lower case")
@@ -55,7 +56,8 @@ struct CommandTests {
             ["set", "card", "nowhere", "name=x"], ["set", "card", ids.card, "due=soon"],
             ["set", "card", ids.card, "name=x", "pos=high"], ["set", "card", ids.card, "idList:null"],
             ["set", "card", ids.card, "idList=nowhere"], ["set", "house", ids.card, "name=x"],
-            ["delete", "card", "nowhere"], ["delete", "house", ids.card], ["show", "house"], ["show", "card", "nowhere"],
+            ["delete", "card", "nowhere"], ["delete", "house", ids.card], ["show", "house"],
+            ["show", "card", "nowhere"],
             ["status", "card", "nowhere"], ["cancel", "nowhere"], ["retry", "nowhere"], ["discard", "nowhere"],
             ["import", shop.file("none.json")], ["import", shop.folder], ["import", shop.file("broken.json")],
             ["import", shop.file("list.json")], ["replay", shop.file("none.json")],
@@ -76,7 +78,8 @@ struct CommandTests {
     @Test("wrong arguments: status 2, said on stderr")
     func wrongArguments() async throws {
         let wrong: [[String]] = [
-            [], ["frobnicate"], ["add"], ["add", "board"], ["add", "board", "name"], ["set", "card"], ["set", "card", "x"],
+            [], ["frobnicate"], ["add"], ["add", "board"], ["add", "board", "name"], ["set", "card"],
+            ["set", "card", "x"],
             ["delete", "card"], ["show", "card", "x", "y"], ["show", "--wide"], ["status", "card"], ["import"],
             ["replay"], ["cancel"], ["retry"], ["discard"], ["sync"], ["sync", "--server", "nowhere"],
             ["sync", "--server", "http://127.0.0.1:1", "--timeout", "soon"],
@@ -131,6 +134,16 @@ struct CommandTests {
         #expect(try await shop.on("A", "pending", "--json").json.count == 3)
         #expect(try await shop.on("A", "failures", "--json").output == "[]\n")
         #expect(try await shop.on("A", "conflicts", "--json").output == "[]\n")
+    }
+
+    @Test("ten processes that begin the same database at once all get their record in")
+    func atOnce() async throws {
+        try await withThrowingTaskGroup(of: Int32.self) { group in
+            for _ in 0..<10 { group.addTask { try await shop.on("A", "add", "board", "name=x").status } }
+            for try await status in group { #expect(status == 0) }
+        }
+        #expect(try await shop.on("A", "show").lines.count == 10)
+        #expect(try await shop.on("A", "pending", "--json").json.count == 10)
     }
 
     private func names(_ device: String, of entity: String) async throws -> [String: FieldValue] {

@@ -15,7 +15,8 @@ struct SyncTests {
         _ arguments: String..., body: (ServerProcess) async throws -> Void
     ) async throws {
         let server =
-            arguments.isEmpty ? try await ServerProcess(shop) : try await ServerProcess(shop, arguments[0], arguments[1])
+            arguments.isEmpty
+            ? try await ServerProcess(shop) : try await ServerProcess(shop, arguments[0], arguments[1])
         do {
             try await body(server)
         } catch {
@@ -190,7 +191,8 @@ struct SyncTests {
                     ["--data", shop.file("A"), "--server", server.url, "sync", "--timeout", "20"],
                     output: shop.file("killed.out"), complaint: shop.file("killed.err"))
                 try process.run()
-                usleep(UInt32(milliseconds) * 1_000)
+                // Moments spread by turns of the scheduler, not by a clock.
+                for _ in 0..<(milliseconds * 300) { sched_yield() }
                 Foundation.kill(process.processIdentifier, SIGKILL)
                 process.waitUntilExit()
             }

@@ -50,7 +50,8 @@ final class Workshop: Sendable {
 
     /// Runs a command that must end well; its output without the last line's end.
     @discardableResult
-    func ok(_ device: String, _ arguments: String..., at line: SourceLocation = #_sourceLocation) async throws -> String {
+    func ok(_ device: String, _ arguments: String..., at line: SourceLocation = #_sourceLocation) async throws -> String
+    {
         let finished = try await boards(["--data", file(device)] + arguments)
         #expect(finished.status == 0, "\(arguments): \(finished.complaint)", sourceLocation: line)
         return finished.output.hasSuffix("\n") ? String(finished.output.dropLast()) : finished.output

@@ -40,9 +40,10 @@ extension SyncEngine {
         // Without the server's time, stamps may be far off: the first request asks for it and carries no changes.
         var take = try await isTimeKnown(position) ? queue.take(urgency: urgency) : Take.nothing(store.summary())
         // The server's word binds the pull, too: its pause is for the whole device.
-        if case .wait(let until, let cause, let summary) = take, Self.isServersWord(summary.schedule, now: wallClock) {
-            update { $0.queue = summary }
-            report.end = .notNow(untilMilliseconds: until, cause: cause)
+        let schedule = take.summary.schedule
+        if take.claim == nil, let until = schedule.serverNotBeforeMilliseconds, until > wallClock.nowMilliseconds {
+            update { $0.queue = take.summary }
+            report.end = .notNow(untilMilliseconds: until, cause: schedule.cause ?? "the server asked for a pause")
             return
         }
         var step = machine.begin(hasBatch: take.claim != nil)
@@ -92,7 +93,11 @@ extension SyncEngine {
             note(error)
             // Not with the user's urgency: what failed just now is tried again in another cycle, not at once.
             if let claim { take = try await queue.settle(claim, failure: error, urgency: .routine) }
-            if claim == nil, !error.isCancelled { try await queue.probed(succeeded: false) }
+            if claim == nil, !error.isCancelled {
+                try await queue.probed(succeeded: false)
+                let pause = max(error.retryAfterSeconds ?? 0, error.backoffSeconds ?? 0)
+                if pause > 0 { try await queue.asked(pauseSeconds: pause) }
+            }
             return machine.failed(error, hadChanges: claim != nil, hasBatch: take.claim != nil)
         }
         breaker.succeeded()
@@ -111,6 +116,7 @@ extension SyncEngine {
                 urgency: urgency)
         } else {
             try await queue.probed(succeeded: true)
+            if let pause = answer.backoffSeconds, pause > 0 { try await queue.asked(pauseSeconds: pause) }
             if case .batch = take {} else { take = try await queue.take(urgency: urgency) }
         }
         do {
@@ -227,9 +233,6 @@ extension SyncEngine {
         logger.info("request failed", metadata: ["failure": "\(failure)"])
     }
 
-    private static func isServersWord(_ schedule: QueueSchedule, now: any WallClock) -> Bool {
-        (schedule.serverNotBeforeMilliseconds ?? .min) > now.nowMilliseconds
-    }
 }
 
 extension Take {

@@ -40,7 +40,7 @@ enum Base {
                 fields[name] = value
             }
         }
-        return RecordState(isLive: isLive, fields: fields)
+        return RecordState(isLive: isLive, fields: fields, stamps: stored?.base?.stamps ?? [:])
     }
 
     /// The record's remaining changes, in the queue's order.

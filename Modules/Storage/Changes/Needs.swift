@@ -90,7 +90,7 @@ struct Needs {
         // What cannot refer to any of them needs no look at its fields.
         var referring = self.referring(to: Set(roots.keys.map(\.entity)))
         let sql = """
-            SELECT position, key, entity, id, operation, state, fields FROM sync_change
+            SELECT position, key, entity, id, operation, state FROM sync_change
             WHERE position > ? AND state IN (\(withBlocked ? "0, 1, 2, 3, 5" : "0, 2")) ORDER BY position
             """
         let rows = try Row.fetchCursor(db.cachedStatement(sql: sql), arguments: [position])
@@ -100,7 +100,7 @@ struct Needs {
             let operation = Operation(number: row[4])
             var root = operation == .create ? nil : roots[record]
             if root == nil, operation != .delete, referring.contains(record.entity) {
-                root = try referred(by: record, row[6], in: roots)
+                root = try referred(db, row[0], by: record, in: roots)
             }
             guard let root else { continue }
             let state = StoredChange.State(rawValue: row[5])
@@ -123,15 +123,17 @@ struct Needs {
             }.map(\.name))
     }
 
+    /// The root of the first record that the change at a place refers to; only its references are read.
     private func referred(
-        by record: RecordKey, _ json: String, in roots: [RecordKey: String]
+        _ db: Database, _ position: Int64, by record: RecordKey, in roots: [RecordKey: String]
     ) throws -> String? {
-        guard let entity = schema[record.entity] else { return nil }
-        let fields = try DeltaCodec.deltas(json, of: entity)
-        for field in entity.fields {
-            guard let target = field.reference?.entity, case .string(let id)? = fields[field.name]?.new else {
-                continue
-            }
+        let fields = schema[record.entity]?.fields.filter { $0.reference != nil } ?? []
+        // A field's name is letters, digits and _, so it stands in a path as it is.
+        let columns = fields.map { "fields ->> '$.\($0.name).new'" }.joined(separator: ", ")
+        let sql = "SELECT \(columns) FROM sync_change WHERE position = ? AND json_valid(fields)"
+        guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [position]) else { return nil }
+        for (index, field) in fields.enumerated() {
+            guard let target = field.reference?.entity, let id = String.fromDatabaseValue(row[index]) else { continue }
             let other = RecordKey(target, id)
             if other != record, let root = roots[other] { return root }
         }

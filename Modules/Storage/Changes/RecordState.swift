@@ -4,6 +4,9 @@ import SyncCore
 struct RecordState: Hashable {
     var isLive: Bool
     var fields: [String: FieldValue]
+    /// Of this device's own writes that the server took before earlier ones of theirs were decided: what is older does
+    /// not show above them.
+    var stamps: [String: Stamp] = [:]
 
     static let absent = RecordState(isLive: false, fields: [:])
 }
@@ -27,10 +30,13 @@ struct Replay {
             state.isLive = false
         case .create where !state.isLive:
             // A create is a write of all fields: PROTOCOL.md, *Last writer wins*.
-            state = RecordState(isLive: true, fields: change.fields.mapValues(\.new))
+            state = RecordState(isLive: true, fields: change.fields.mapValues(\.new), stamps: state.stamps)
         case .create, .update:
             state.isLive = true
             for (name, delta) in change.fields {
+                if let later = state.stamps[name], later > delta.stamp ?? change.stamp, delta.rule == .lastWriter {
+                    continue
+                }
                 state.fields[name] = deltas.rebase(delta, onto: state.fields[name] ?? .null)
             }
         }

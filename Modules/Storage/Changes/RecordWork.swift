@@ -64,6 +64,11 @@ struct RecordWork {
     mutating func accept(_ change: StoredChange, version: Int64?, raises: Bool) {
         if let version, version <= self.version { return remove(change.key) }
         replay.apply(change, to: &base)
+        if changes.contains(where: { $0.position < change.position }) {
+            for (name, delta) in change.fields where change.operation != .delete && delta.rule == .lastWriter {
+                base.stamps[name] = delta.stamp ?? change.stamp
+            }
+        }
         remove(change.key)
         if let version, raises {
             stored = StoredRecord(version: version, base: stored?.base, extra: stored?.extra ?? [:])

@@ -76,8 +76,13 @@ extension ChangeTable {
     ///
     /// Keys have no index, which would cost every write; what is aside or on its way is found by its state first.
     func find(_ db: Database, _ key: String) throws -> StoredChange? {
+        if let place = try Failures.find(db, key: key),
+            let change = try ChangeRows.read(db, position: place.position, schema), change.key == key
+        {
+            return change
+        }
         let aside =
-            "SELECT \(StoredChange.columns) FROM sync_change WHERE state <> 0 AND state IN (1, 2, 3, 4, 5) AND key = ?"
+            "SELECT \(StoredChange.columns) FROM sync_change WHERE state <> 0 AND state IN (1, 2, 3, 5) AND key = ?"
         let pending = "SELECT \(StoredChange.columns) FROM sync_change WHERE position > 0 AND key = ?"
         for sql in [aside, pending] {
             if let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [key]) {

@@ -115,6 +115,8 @@ extension Settling {
 
     /// The verdict is bound to the key: a successor waits for the create instead.
     private mutating func wait(_ db: Database, _ change: StoredChange, for creator: String) throws {
+        // The create may be decided later in this very settlement: then it is to free what waits for it.
+        hasAside = true
         var next = try successor(db, of: change)
         next.conflicts = change.conflicts
         next.state = .blocked

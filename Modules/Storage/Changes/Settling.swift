@@ -21,6 +21,8 @@ struct Settling {
     var firstAside: Int64?
     /// Records whose held version came from an earlier change of the same settlement.
     private var raised: Set<RecordKey> = []
+    /// Whether anything is set aside or waits for what is, settled changes of this settlement included.
+    var hasAside = false
     /// Where the changes without a verdict stand.
     private var places: [String: Int64] = [:]
 
@@ -35,10 +37,10 @@ struct Settling {
         let sql = "SELECT key, position FROM sync_change WHERE state <> 0 AND state IN (1, 2, 5)"
         let rows = try Row.fetchCursor(db.cachedStatement(sql: sql))
         while let row = try rows.next() { places[row[0]] = row[1] }
-        let hasAside = try QueueFigures.hasAside(db)
+        hasAside = try QueueFigures.hasAside(db)
         for outcome in outcomes {
             if let position = places.removeValue(forKey: outcome.changeID) {
-                try record(db, outcome, at: position, hasAside: hasAside)
+                try record(db, outcome, at: position)
             } else if let late = try Failures.find(db, key: outcome.changeID), late.doubt != .none {
                 try recordLate(db, outcome, at: late.position)
             }
@@ -46,7 +48,7 @@ struct Settling {
     }
 
     private mutating func record(
-        _ db: Database, _ outcome: Settlement.Outcome, at position: Int64, hasAside: Bool
+        _ db: Database, _ outcome: Settlement.Outcome, at position: Int64
     ) throws {
         switch outcome.kind {
         case .unanswered(let attempts):
@@ -56,7 +58,7 @@ struct Settling {
             return
         case .applied(let version, let overwrote, let serverID)
         where overwrote.isEmpty && serverID == nil && !outcome.isClamped:
-            if try acknowledge(db, at: position, version: version, hasAside: hasAside) { return }
+            if try acknowledge(db, at: position, version: version) { return }
         case .applied, .merged, .conflict, .setAside: break
         }
         guard let change = try ChangeRows.read(db, position: position, table.schema) else { return }
@@ -79,7 +81,8 @@ struct Settling {
         else { return }
         try Failures.delete(db, key: change.key)
         try ChangeRows.setState(db, position: position, .uncertain)
-        try record(db, outcome, at: position, hasAside: true)
+        hasAside = true
+        try record(db, outcome, at: position)
     }
 
     // MARK: Done
@@ -87,16 +90,18 @@ struct Settling {
     /// The way of nearly every change: it goes, the version moves, base and row are right as they are.
     /// - Returns: whether it was that simple.
     private mutating func acknowledge(
-        _ db: Database, at position: Int64, version: Int64?, hasAside: Bool
+        _ db: Database, at position: Int64, version: Int64?
     ) throws -> Bool {
         let sql = """
-            SELECT c.key, c.entity, c.id, c.operation, c.baseVersion, r.version, r.base IS NOT NULL
+            SELECT c.key, c.entity, c.id, c.operation, c.baseVersion, r.version, r.base IS NOT NULL OR EXISTS (
+              SELECT 1 FROM sync_change e WHERE e.entity = c.entity AND e.id = c.id AND e.position < c.position)
             FROM sync_change c LEFT JOIN sync_record r ON r.entity = c.entity AND r.id = c.id WHERE c.position = ?
             """
         guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [position]) else { return true }
         let record = RecordKey(row[1], row[2])
-        let hasBase: Bool = row[6]
-        guard Operation(number: row[3]) != .delete, !hasBase, works[record] == nil else { return false }
+        // Kept apart from the row, or with earlier changes of the record still undecided.
+        let isApart: Bool = row[6]
+        guard Operation(number: row[3]) != .delete, !isApart, works[record] == nil else { return false }
         try ChangeRows.delete(db, position: position)
         counted -= 1
         let held: Int64 = row[5] ?? 0
@@ -198,8 +203,19 @@ struct Settling {
     mutating func finish(_ db: Database) throws {
         for record in order { try works[record]?.writeLog(db) }
         if let first = firstAside { try Needs(schema: table.schema).mark(db, after: first) }
+        try markBrought(db)
         touched += try RowsAtRest(table: table).write(db, order.compactMap { works[$0] })
         try ChangeRows.count(db, counted)
         (works, order, counted, firstAside, raised) = ([:], [], 0, nil, [])
+    }
+
+    /// In a full pass, what the server has just acknowledged is as good as brought by it: its page may leave out a
+    /// record that follows from this device's own changes (PROTOCOL.md, *Records*).
+    private func markBrought(_ db: Database) throws {
+        guard !raised.isEmpty, try Meta.integer(db, .passRuns) == 1, let pass = try Meta.integer(db, .pass) else {
+            return
+        }
+        let statement = try db.cachedStatement(sql: "UPDATE sync_record SET pass = ? WHERE entity = ? AND id = ?")
+        for record in raised.sorted() { try statement.execute(arguments: [pass, record.entity, record.id]) }
     }
 }

@@ -46,6 +46,31 @@ struct StoredChange: Hashable {
         intent, device, attempts, conflicts, blockedBy
         """
 
+    /// As the wire and the seams have it: a delete carries no fields.
+    var change: Change {
+        Change(
+            id: key, sequence: sequence, record: record, operation: operation, schemaVersion: schema, stamp: stamp,
+            baseVersion: baseVersion, fields: operation == .delete ? [:] : fields, unit: unit, intent: intent,
+            deviceID: device)
+    }
+
+    /// With its place in life.
+    var queued: QueuedChange {
+        let place: QueuedChange.State =
+            switch state {
+            case .pending: .pending
+            case .uploading: .uploading
+            case .uncertain: .uncertain
+            case .blocked, .blockedAfterSending: .blocked
+            case .failed: .failed
+            }
+        return QueuedChange(
+            change: change, state: place, attempts: attempts, conflicts: conflicts, blockedBy: blockedBy,
+            madeAtMilliseconds: madeAt)
+    }
+}
+
+extension StoredChange {
     /// Reads a row of ``columns``.
     /// - Throws: `JSONFailure` where the deltas cannot be read.
     init(_ row: Row, _ schema: Schema) throws {
@@ -83,29 +108,6 @@ struct StoredChange: Hashable {
         attempts = row[15]
         conflicts = row[16]
         blockedBy = row[17]
-    }
-
-    /// As the wire and the seams have it: a delete carries no fields.
-    var change: Change {
-        Change(
-            id: key, sequence: sequence, record: record, operation: operation, schemaVersion: schema, stamp: stamp,
-            baseVersion: baseVersion, fields: operation == .delete ? [:] : fields, unit: unit, intent: intent,
-            deviceID: device)
-    }
-
-    /// With its place in life.
-    var queued: QueuedChange {
-        let place: QueuedChange.State =
-            switch state {
-            case .pending: .pending
-            case .uploading: .uploading
-            case .uncertain: .uncertain
-            case .blocked, .blockedAfterSending: .blocked
-            case .failed: .failed
-            }
-        return QueuedChange(
-            change: change, state: place, attempts: attempts, conflicts: conflicts, blockedBy: blockedBy,
-            madeAtMilliseconds: madeAt)
     }
 }
 

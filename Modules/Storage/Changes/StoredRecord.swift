@@ -41,7 +41,7 @@ struct StoredRecord: Hashable {
             .execute(arguments: [record.entity, record.id])
     }
 
-    /// `{"deleted":true,"fields":{…}}`, values in the wire's form.
+    /// `{"deleted":true,"fields":{…},"stamps":{…}}`, values in the wire's form.
     private static func encode(_ state: RecordState) throws -> String {
         var writer = JSONWriter()
         writer.beginObject()
@@ -51,6 +51,10 @@ struct StoredRecord: Hashable {
         }
         writer.key("fields")
         try writer.members(state.fields)
+        if !state.stamps.isEmpty {
+            writer.key("stamps")
+            try writer.members(state.stamps.mapValues { .string($0.description) })
+        }
         writer.endObject()
         return String(decoding: writer.bytes, as: UTF8.self)
     }
@@ -63,6 +67,10 @@ struct StoredRecord: Hashable {
             switch member {
             case "deleted": state.isLive = try !reader.readBool()
             case "fields": if case .object(let fields) = try reader.readValue() { state.fields = fields }
+            case "stamps":
+                if case .object(let stamps) = try reader.readValue() {
+                    state.stamps = stamps.compactMapValues { $0.text.flatMap { Stamp($0) } }
+                }
             default: try reader.skipValue()
             }
         }

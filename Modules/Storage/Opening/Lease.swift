@@ -27,6 +27,13 @@ enum Lease {
         return generation + 1
     }
 
+    /// Whether somebody holds the lease, lives, and did not let it run out.
+    static func isTaken(_ db: Database, now: Int64) throws -> Bool {
+        let sql = "SELECT holder, expires FROM sync_lease WHERE one = 1"
+        guard let row = try Row.fetchOne(db, sql: sql), let holder = row[0] as String? else { return false }
+        return (row[1] as Int64? ?? 0) > now && !isDead(holder)
+    }
+
     /// Whether a holder named `PID/…` is a process of this machine that is no more: then nobody need wait for the end.
     private static func isDead(_ holder: String) -> Bool {
         guard let number = holder.split(separator: "/", maxSplits: 1).first.flatMap({ pid_t($0) }), number > 0 else {

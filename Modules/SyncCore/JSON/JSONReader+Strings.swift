@@ -121,12 +121,7 @@ extension JSONReader {
     mutating func text(of token: StringToken) throws(JSONFailure) -> String {
         let raw = UnsafeBufferPointer(start: base + token.start, count: token.end - token.start)
         if !token.hasEscapes {
-            if token.isASCII {
-                return String(unsafeUninitializedCapacity: raw.count) {
-                    if raw.count > 0 { $0.baseAddress!.initialize(from: raw.baseAddress!, count: raw.count) }
-                    return raw.count
-                }
-            }
+            if token.isASCII { return String(decoding: raw, as: UTF8.self) }
             if let text = String(validating: raw, as: UTF8.self) { return text }
             throw malformed(token)
         }

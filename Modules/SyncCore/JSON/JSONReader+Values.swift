@@ -14,7 +14,7 @@ extension JSONReader {
     }
 
     private mutating func parseValue(depth: Int) throws(JSONFailure) -> FieldValue {
-        switch try peek() {
+        switch try kind() {
         case .string: return .string(try text(of: scanString()))
         case .number: return try parseNumber()
         case .bool: return .bool(try readBool())
@@ -64,6 +64,7 @@ extension JSONReader {
         var members: [String: FieldValue] = [:]
         try enter(depth)
         if leave(UInt8(ascii: "}")) { return .object(members) }
+        members.reserveCapacity(min(memberHint, 64))
         while true {
             let token = try scanName()
             let name = try text(of: token)
@@ -74,6 +75,7 @@ extension JSONReader {
             }
             if try !goesOn(until: UInt8(ascii: "}"), "a comma or the end of the object") { break }
         }
+        memberHint = members.count
         guard members.count == 1, case .string(let text)? = members["$data"] else {
             return .object(members)
         }
@@ -83,7 +85,7 @@ extension JSONReader {
     }
 
     private mutating func checkValue(depth: Int) throws(JSONFailure) {
-        switch try peek() {
+        switch try kind() {
         case .string:
             let token = try scanString()
             if !token.isASCII { try check(token) }
@@ -104,14 +106,15 @@ extension JSONReader {
     }
 
     private mutating func checkObject(depth: Int) throws(JSONFailure) {
-        var names = MemberNames()
         try enter(depth)
         if leave(UInt8(ascii: "}")) { return }
+        var scope = names.open()
+        defer { names.close(scope) }
         repeat {
             let token = try scanName()
             if !token.isASCII { try check(token) }
             let text = token.hasEscapes || !token.isASCII ? try text(of: token) : nil
-            guard names.insert(token, text, base) else {
+            guard names.insert(token, text, &scope, base) else {
                 throw JSONFailure(.duplicateMember, offset: token.start - 1, expected: "each member once")
             }
             try expectColon()

@@ -26,11 +26,11 @@ public struct JSONReader: Sendable {
         case object, array, string, number, bool, null
     }
 
-    /// What stands open: an object with the names seen so far, or an array.
+    /// What stands open: an object with its names so far, or an array.
     struct Frame: Sendable {
         var isObject: Bool
         var isFirst = true
-        var names = MemberNames()
+        var scope: MemberNames.Scope
     }
 
     let bytes: JSONBytes
@@ -39,6 +39,9 @@ public struct JSONReader: Sendable {
     let maximumDepth: Int
     let outerDepth: Int
     var frames: [Frame] = []
+    var names = MemberNames()
+    /// How many members the last object had; the next one often has as many.
+    var memberHint = 0
 
     /// The next byte to be read, from the start of the bytes.
     public internal(set) var offset: Int
@@ -81,7 +84,10 @@ public struct JSONReader: Sendable {
     public var depth: Int { outerDepth + frames.count }
 
     /// What the next value is, without taking it.
-    public mutating func peek() throws(JSONFailure) -> Kind {
+    public mutating func peek() throws(JSONFailure) -> Kind { try kind() }
+
+    @inline(__always)
+    mutating func kind() throws(JSONFailure) -> Kind {
         skipSpace()
         guard offset < end else { throw failure(.truncated, "a value") }
         switch base[offset] {
@@ -98,13 +104,13 @@ public struct JSONReader: Sendable {
     /// Enters an object; its members come from ``nextKey()``.
     public mutating func beginObject() throws(JSONFailure) {
         try require(.object, "an object")
-        try push(Frame(isObject: true))
+        try push(isObject: true)
     }
 
     /// Enters an array; ask ``nextElement()`` before each value.
     public mutating func beginArray() throws(JSONFailure) {
         try require(.array, "an array")
-        try push(Frame(isObject: false))
+        try push(isObject: false)
     }
 
     /// The next member's name, after which its value must be read or skipped; `nil` when the object has ended.
@@ -117,7 +123,7 @@ public struct JSONReader: Sendable {
         guard base[offset] == UInt8(ascii: "\"") else { throw failure(.syntax, "a member's name") }
         let token = try scanString()
         let name = try text(of: token)
-        let isNew = frames[frames.count - 1].names.insert(token, name, base)
+        let isNew = names.insert(token, name, &frames[frames.count - 1].scope, base)
         guard isNew else {
             throw JSONFailure(.duplicateMember, offset: token.start - 1, expected: "each member once")
         }
@@ -145,10 +151,10 @@ public struct JSONReader: Sendable {
         return unfit
     }
 
-    private mutating func push(_ frame: Frame) throws(JSONFailure) {
+    private mutating func push(isObject: Bool) throws(JSONFailure) {
         guard depth < maximumDepth else { throw failure(.tooDeep, "at most \(maximumDepth) levels") }
         offset += 1
-        frames.append(frame)
+        frames.append(Frame(isObject: isObject, scope: names.open()))
     }
 
     private mutating func advance(past close: UInt8, _ expected: String) throws(JSONFailure) -> Bool {
@@ -157,7 +163,7 @@ public struct JSONReader: Sendable {
         let top = frames.count - 1
         if base[offset] == close {
             offset += 1
-            frames.removeLast()
+            names.close(frames.removeLast().scope)
             return false
         }
         if frames[top].isFirst {

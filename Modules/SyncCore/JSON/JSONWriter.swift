@@ -137,16 +137,27 @@ public struct JSONWriter: Sendable {
 
     private mutating func appendEscaped(_ text: UnsafeBufferPointer<UInt8>) {
         var run = 0
-        for index in text.indices {
+        var index = 0
+        while index < text.count {
+            // Eight bytes at a time, as in `JSONReader.scanString`.
+            if index + 8 <= text.count, let base = text.baseAddress {
+                let word = UnsafeRawPointer(base + index).loadUnaligned(as: UInt64.self)
+                if !word.hasByteToEscape {
+                    index += 8
+                    continue
+                }
+            }
             let byte = text[index]
             guard byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") else {
+                index += 1
                 continue
             }
-            bytes.append(contentsOf: text[run..<index])
-            run = index + 1
+            bytes.append(contentsOf: UnsafeBufferPointer(rebasing: text[run..<index]))
+            index += 1
+            run = index
             appendEscape(of: byte)
         }
-        bytes.append(contentsOf: text[run...])
+        bytes.append(contentsOf: UnsafeBufferPointer(rebasing: text[run...]))
     }
 
     private mutating func appendEscape(of byte: UInt8) {
@@ -167,10 +178,14 @@ public struct JSONWriter: Sendable {
     }
 }
 
-extension Dictionary where Key == String {
-    /// The members in the order of their names' UTF-8 bytes: the same on every device, whatever the hashes.
-    package var inByteOrder: [(key: String, value: Value)] {
-        guard count > 1 else { return Array(self) }
-        return sorted { $0.key.utf8.lexicographicallyPrecedes($1.key.utf8) }
+extension UInt64 {
+    /// Whether one of its eight bytes is a quote, a backslash or a control character.
+    @inline(__always)
+    fileprivate var hasByteToEscape: Bool {
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        let quote = self ^ (ones &* 0x22)
+        let slash = self ^ (ones &* 0x5c)
+        let flags = (quote &- ones) & ~quote | (slash &- ones) & ~slash | (self &- ones &* 0x20) & ~self
+        return flags & (ones &* 0x80) != 0
     }
 }

@@ -16,17 +16,24 @@ public struct RecordKey: Sendable, Hashable, Comparable, CustomStringConvertible
     public static func < (a: RecordKey, b: RecordKey) -> Bool { (a.entity, a.id) < (b.entity, b.id) }
 
     /// Whether a text may be an id at all: PROTOCOL.md, section 4, *Limits*.
-    public static func isValidID(_ id: some StringProtocol) -> Bool {
-        let bytes = id.utf8
-        return !bytes.isEmpty && bytes.count <= 128
-            && bytes.allSatisfy { byte in
+    public static func isValidID(_ id: some StringProtocol) -> Bool { isValidID(String(id)) }
+
+    /// Whether a text may be an id at all: PROTOCOL.md, section 4, *Limits*.
+    public static func isValidID(_ id: String) -> Bool {
+        // Asked of every record of every page, so without generic code.
+        var id = id
+        return id.withUTF8 { bytes in
+            guard (1...128).contains(bytes.count) else { return false }
+            for byte in bytes {
                 switch byte {
                 case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
                     UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "."),
                     UInt8(ascii: ":"):
-                    true
-                default: false
+                    continue
+                default: return false
                 }
             }
+            return true
+        }
     }
 }

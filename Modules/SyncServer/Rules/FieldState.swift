@@ -50,6 +50,12 @@ struct FieldState: Sendable, Hashable {
         return value.isSame(as: new)
     }
 
+    /// A plain write of the value that is there. Where sums or elements made it, it stays theirs.
+    mutating func confirm(at tag: WriteTag) {
+        guard sums == nil, elements == nil, plainTag.isBefore(tag) else { return }
+        plainTag = tag
+    }
+
     /// A write over whatever stands (`check`): it takes the last place, whatever its own.
     mutating func overwrite(_ new: FieldValue, at tag: WriteTag) {
         plainTag = tag.later(than: greatest)

@@ -64,9 +64,27 @@ struct RecordState: Sendable, Hashable {
     private mutating func create(_ change: IncomingChange) -> RecordRuling {
         guard exists else { return createFirst(change) }
         if isDead { return createAgain(change) }
-        let isSame = holdsExactly(change.fields)
-        return isSame
-            ? RecordRuling(.applied, hasEffect: false) : .refused(.idTaken, "the id belongs to another record")
+        guard holdsExactly(change.fields) else {
+            return .refused(.idTaken, "the id belongs to another record")
+        }
+        remember(change)
+        return RecordRuling(.applied, hasEffect: false)
+    }
+
+    /// A create that says what is there already changes nothing that readers see, but it is a write all the same: a
+    /// delete before it that comes later does not take the record.
+    private mutating func remember(_ change: IncomingChange) {
+        created = created.latest(change.tag)
+        reset = reset.latest(change.tag)
+        var named = change.fields[...]
+        for index in fields.indices {
+            var tag = change.tag
+            if let field = named.first, field.name == fields[index].name {
+                tag = change.tag(of: field)
+                named.removeFirst()
+            }
+            fields[index].confirm(at: tag)
+        }
     }
 
     private mutating func createFirst(_ change: IncomingChange) -> RecordRuling {

@@ -83,7 +83,7 @@ extension RESTRequest {
     /// The device; the empty one where none was told.
     func device() throws(Problem) -> String {
         guard let header = self[header: "Sync-Device"], !header.isEmpty else { return "" }
-        guard RecordKey.isValidID(header) else { throw .malformed("the Sync-Device is no id") }
+        guard RecordID.isID(header) else { throw .malformed("the Sync-Device is no id") }
         return header
     }
 }

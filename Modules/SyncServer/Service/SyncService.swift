@@ -75,7 +75,7 @@ public final class SyncService: Sendable {
             state = nil
             do {
                 // SQLite closes no connection that statements hang on.
-                try open.queue.writeWithoutTransaction { _ in open.store.statements.finalize() }
+                open.queue.writeWithoutTransaction { _ in open.store.statements.finalize() }
                 try open.queue.close()
                 return nil
             } catch {

@@ -199,7 +199,7 @@ struct ChangeReader {
             content = .malformed(draft.fault ?? Rejection(code: .invalid, message: "the change is not whole"))
         }
         // Without a key, a device and a sequence that are such, nothing can be stored.
-        let canStore = RecordKey.isValidID(id) && RecordKey.isValidID(madeBy)
+        let canStore = RecordID.isID(id) && RecordID.isID(madeBy)
         return DirtyRecord(
             changeID: id, device: madeBy, sequence: draft.sequence.flatMap { $0 > 0 && canStore ? $0 : nil },
             record: record,
@@ -208,8 +208,8 @@ struct ChangeReader {
     }
 
     private func check(_ draft: inout Draft, id: String, madeBy: String) {
-        if !RecordKey.isValidID(id) { draft.refuse("the changeID is no id") }
-        if !RecordKey.isValidID(madeBy) { draft.refuse("the deviceID is no id") }
+        if !RecordID.isID(id) { draft.refuse("the changeID is no id") }
+        if !RecordID.isID(madeBy) { draft.refuse("the deviceID is no id") }
         if draft.sequence.map({ $0 < 1 }) ?? true { draft.refuse("the sequence is missing, or below 1") }
         if draft.entity == nil { draft.refuse("the entity is missing") }
         if draft.operation == nil { draft.refuse("the operation is missing") }
@@ -261,25 +261,5 @@ struct ChangeReader {
         }
         digest.add(byte: draft.fault == nil ? 0 : 1)
         return digest
-    }
-}
-
-/// What may be the id of a record.
-enum RecordID {
-    /// As the contract says, a UUID only in lower case, so that none is told in two ways.
-    static func isAllowed(_ id: String) -> Bool {
-        guard RecordKey.isValidID(id) else { return false }
-        guard id.utf8.count == 36, id.utf8.contains(where: { (0x41...0x46).contains($0) }) else { return true }
-        let isUUID = id.utf8.enumerated().allSatisfy { index, byte in
-            switch index {
-            case 8, 13, 18, 23: byte == UInt8(ascii: "-")
-            default:
-                switch byte {
-                case 0x30...0x39, 0x41...0x46, 0x61...0x66: true
-                default: false
-                }
-            }
-        }
-        return !isUUID
     }
 }

@@ -29,6 +29,7 @@ struct SyncRequestReader {
         var request = SyncRequest()
         var version: Int64?
         var hasCycle = false
+        var hasDirty = false
         var dirtyAt: JSONReader?
         try reader.beginObject()
         while let name = try reader.nextKey() {
@@ -61,21 +62,26 @@ struct SyncRequestReader {
                 guard order == "causal" || order == "strict" else { throw Problem.malformed("order is not known") }
                 request.isStrict = order == "strict"
             case "dirtyRecords":
-                // The changes are read at the end, when the device is known.
-                dirtyAt = reader
                 guard try reader.peek() == .array else { throw Problem.malformed("dirtyRecords is no array") }
-                try reader.skipValue()
+                hasDirty = true
+                if RecordID.isID(request.deviceID) {
+                    request.dirty = try dirty(&reader, device: request.deviceID)
+                } else {
+                    // The changes are read at the end, when the device is known.
+                    dirtyAt = reader
+                    try reader.skipValue()
+                }
             default: try reader.skipValue()
             }
         }
         guard version == 1 else { throw Problem.malformed("protocol is not 1") }
         guard hasCycle else { throw Problem.malformed("cycleID is missing") }
-        guard RecordKey.isValidID(request.deviceID) else { throw Problem.malformed("deviceID is missing, or no id") }
+        guard RecordID.isID(request.deviceID) else { throw Problem.malformed("deviceID is missing, or no id") }
         guard request.lastSyncVersion != nil || request.scopes != nil else {
             throw Problem.malformed("lastSyncVersion is missing")
         }
-        guard var dirtyReader = dirtyAt else { throw Problem.malformed("dirtyRecords is missing") }
-        request.dirty = try dirty(&dirtyReader, device: request.deviceID)
+        guard hasDirty else { throw Problem.malformed("dirtyRecords is missing") }
+        if var dirtyReader = dirtyAt { request.dirty = try dirty(&dirtyReader, device: request.deviceID) }
         return request
     }
 

@@ -25,17 +25,22 @@ struct DeviceFacts {
     init(_ db: Database, _ schema: Schema) throws {
         rows = try Rows(db, schema)
         queue = try Row.fetchAll(
-            db, sql: "SELECT key, entity, id, operation, state, blockedBy FROM sync_change ORDER BY position"
+            db.cachedStatement(
+                sql: "SELECT key, entity, id, operation, state, blockedBy FROM sync_change ORDER BY position")
         ).map { Queued(key: $0[0], record: RecordKey($0[1], $0[2]), operation: $0[3], state: $0[4], blockedBy: $0[5]) }
         var versions: [RecordKey: Int64] = [:]
-        for row in try Row.fetchAll(db, sql: "SELECT entity, id, version FROM sync_record") {
+        for row in try Row.fetchAll(db.cachedStatement(sql: "SELECT entity, id, version FROM sync_record")) {
             versions[RecordKey(row[0], row[1])] = row[2]
         }
         self.versions = versions
-        held = Set(try Row.fetchAll(db, sql: "SELECT entity, id FROM sync_held").map { RecordKey($0[0], $0[1]) })
-        failures = Set(try String.fetchAll(db, sql: "SELECT key FROM sync_failure"))
+        held = Set(
+            try Row.fetchAll(db.cachedStatement(sql: "SELECT entity, id FROM sync_held")).map {
+                RecordKey($0[0], $0[1])
+            })
+        failures = Set(try String.fetchAll(db.cachedStatement(sql: "SELECT key FROM sync_failure")))
         func meta(_ key: String) throws -> DatabaseValue {
-            try DatabaseValue.fetchOne(db, sql: "SELECT value FROM sync_meta WHERE key = ?", arguments: [key]) ?? .null
+            try DatabaseValue.fetchOne(
+                db.cachedStatement(sql: "SELECT value FROM sync_meta WHERE key = ?"), arguments: [key]) ?? .null
         }
         checkpoint = Int64.fromDatabaseValue(try meta("checkpoint")) ?? 0
         epoch = String.fromDatabaseValue(try meta("epoch"))

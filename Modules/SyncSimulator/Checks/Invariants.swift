@@ -22,7 +22,9 @@ struct Invariants {
         let queued = Set(facts.queue.map(\.key))
         let waiting = Set(facts.queue.map(\.record))
         return ledger.entries.values.sorted { $0.sequence < $1.sequence }.compactMap { entry in
-            guard ledger.fates[entry.key] == nil, !queued.contains(entry.key), !decided.contains(entry.key) else {
+            guard ledger.fates[entry.key] ?? .undone == .undone, !queued.contains(entry.key),
+                !decided.contains(entry.key)
+            else {
                 return nil
             }
             // Merged: another change of the same record has taken it in, and is queued or decided.
@@ -52,7 +54,8 @@ struct Invariants {
         let waiting = Set(facts.queue.filter { $0.state != 4 }.map(\.key))
         var found: [(String, String)] = []
         for key in ledger.byRecord.keys.sorted() {
-            guard let last = ledger.byRecord[key]?.last, waiting.contains(last), let entry = ledger.entries[last]
+            guard let last = ledger.byRecord[key]?.last, waiting.contains(last), ledger.fates[last] == nil,
+                let entry = ledger.entries[last]
             else { continue }
             if entry.operation == .delete {
                 if facts.rows.rows[key] != nil { found.append(("I6", "\(key) was deleted here and shows")) }
@@ -81,7 +84,10 @@ struct Invariants {
         return server.compactMap { record in
             guard record.version <= facts.checkpoint, !facts.held.contains(record.key) else { return nil }
             if record.presence == .live {
-                guard facts.versions[record.key] ?? 0 < record.version else { return nil }
+                // A record that follows from what this device sent may be left out of a page: its verdict brings the version.
+                guard facts.versions[record.key] ?? 0 < record.version, !waiting.contains(record.key) else {
+                    return nil
+                }
                 return (
                     "I5",
                     "checkpoint \(facts.checkpoint), but \(record.key) is held at \(facts.versions[record.key] ?? 0)"

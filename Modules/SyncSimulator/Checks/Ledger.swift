@@ -17,6 +17,8 @@ struct Ledger {
     /// What the app did to a change, or what nobody can hold against the engine.
     enum Fate: Hashable {
         case cancelled
+        /// An inverse goes after it.
+        case undone
         case discarded
         /// Another change stands in its place.
         case succeeded

@@ -135,6 +135,7 @@ public enum Situation: String, Sendable, Hashable, CaseIterable {
     case tombstoneUnderUnsentChild = "a tombstone over an unsent child"
     case unitSent = "an atomic unit"
     case cancelled = "a change taken back"
+    case takenBackByInverse = "a sent change taken back by its inverse"
     case discarded = "a change given up"
     case retried = "a refused change tried again"
     case fullPassAwaitsConfirmation = "a full pass that waits for the app's word"

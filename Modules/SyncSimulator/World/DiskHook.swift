@@ -14,6 +14,8 @@ final class DiskHook: @unchecked Sendable {
     /// Statements from and to which commits fail, and how.
     var failures: [(range: Range<Int>, code: ResultCode)] = []
     private(set) var isDead = false
+    /// What a dead process left in memory is being cleared away: nothing of that reaches the files that count.
+    var isClearing = false
     private(set) var struckCommits = 0
     /// Takes the picture.
     var onCrash: () -> Void = {}
@@ -22,7 +24,7 @@ final class DiskHook: @unchecked Sendable {
     /// Called before each statement of the writing connection; `false` breaks it off.
     func statement(_ sql: String) -> Bool {
         // A doomed transaction may still be rolled back: GRDB insists on leaving none open.
-        guard !sql.hasPrefix("ROLLBACK") else { return true }
+        guard !isClearing, !sql.hasPrefix("ROLLBACK") else { return true }
         guard !isDead else { return false }
         statements += 1
         guard crashes.remove(statements) != nil else { return true }
@@ -42,6 +44,7 @@ final class DiskHook: @unchecked Sendable {
     func revive() { isDead = false }
 
     func failure() -> DatabaseError? {
+        guard !isClearing else { return nil }
         if isDead { return DatabaseError(resultCode: .SQLITE_IOERR, message: "the process is dead") }
         guard let failure = failures.first(where: { $0.range.contains(statements) }) else { return nil }
         struckCommits += 1

@@ -14,17 +14,15 @@ enum LocalEdit: Sendable, Hashable {
             let names = fields.keys.sorted()
             let columns = (["id"] + names).map { "\"\($0)\"" }.joined(separator: ", ")
             let marks = repeatElement("?", count: names.count + 1).joined(separator: ", ")
-            try db.execute(
-                sql: "INSERT INTO \"\(key.entity)\" (\(columns)) VALUES (\(marks))",
+            try db.cachedStatement(sql: "INSERT INTO \"\(key.entity)\" (\(columns)) VALUES (\(marks))").execute(
                 arguments: StatementArguments([key.id.databaseValue] + names.map { Columns.value(fields[$0]) }))
         case .update(let key, let fields):
             let names = fields.keys.sorted()
             let parts = names.map { "\"\($0)\" = ?" }.joined(separator: ", ")
-            try db.execute(
-                sql: "UPDATE \"\(key.entity)\" SET \(parts) WHERE id = ?",
+            try db.cachedStatement(sql: "UPDATE \"\(key.entity)\" SET \(parts) WHERE id = ?").execute(
                 arguments: StatementArguments(names.map { Columns.value(fields[$0]) } + [key.id.databaseValue]))
         case .delete(let key):
-            try db.execute(sql: "DELETE FROM \"\(key.entity)\" WHERE id = ?", arguments: [key.id])
+            try db.cachedStatement(sql: "DELETE FROM \"\(key.entity)\" WHERE id = ?").execute(arguments: [key.id])
         }
     }
 }
@@ -72,7 +70,7 @@ struct Rows: Sendable {
 
     init(_ db: Database, _ schema: Schema) throws {
         for entity in schema.entities {
-            let cursor = try Row.fetchCursor(db, sql: "SELECT * FROM \"\(entity.table)\"")
+            let cursor = try Row.fetchCursor(db.cachedStatement(sql: "SELECT * FROM \"\(entity.table)\""))
             while let row = try cursor.next() {
                 var fields: [String: FieldValue] = [:]
                 for field in entity.fields {

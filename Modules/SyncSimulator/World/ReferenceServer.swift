@@ -14,6 +14,7 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
     private let virtual: VirtualClock
     private let seed: UInt64
     private let rules: Rules
+    private let record: Record
     private var service: SyncService
     private var connections: [Int: (wire: InProcessHTTP, exchange: BatchExchange)] = [:]
     private var kept: [String: Data]?
@@ -25,12 +26,15 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
         var ruling: @Sendable (String) -> ModelServer.Ruling = { _ in .decide }
     }
 
-    init(folder path: String, schema: Schema, clock: ManualWallClock, virtual: VirtualClock, seed: UInt64) throws {
+    init(
+        folder path: String, schema: Schema, clock: ManualWallClock, virtual: VirtualClock, seed: UInt64, record: Record
+    ) throws {
         try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
         folder = DeviceFolder(path: path)
         self.clock = clock
         self.virtual = virtual
         self.seed = seed
+        self.record = record
         let rules = Rules()
         self.rules = rules
         let entities = schema.entities.map { entity in
@@ -137,7 +141,7 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
             service = try SyncService(
                 path: folder.path + "/server.sqlite", configuration: configuration, clock: clock,
                 randomness: SeededRandomness(seed: seed ^ 0xfe ^ starts << 8))
-        } catch { fatalError("the simulated server could not be started again: \(error)") }
+        } catch { record.violate("server", "it could not be started again: \(error)") }
     }
 }
 

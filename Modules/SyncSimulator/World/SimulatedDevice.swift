@@ -40,6 +40,13 @@ final class SimulatedDevice {
         let storeLane: SeededLane
         let run: Task<Void, Never>
         let box: Flag
+        let calls: Calls
+    }
+
+    /// What users have called and nobody waits for; ends with its process.
+    final class Calls: @unchecked Sendable {
+        // Sendable: used by the one thread that drives the executor.
+        var tasks: [Task<Void, Never>] = []
     }
 
     /// Whether a task has come to its end.
@@ -100,7 +107,8 @@ final class SimulatedDevice {
             do { try await engine.run() } catch { record.violate("engine", "device \(index): \(error)") }
             flag.isSet = true
         }
-        process = Process(store: store, engine: engine, lane: lane, storeLane: storeLane, run: run, box: flag)
+        process = Process(
+            store: store, engine: engine, lane: lane, storeLane: storeLane, run: run, box: flag, calls: Calls())
         record.note("device \(index) starts")
     }
 
@@ -135,8 +143,11 @@ final class SimulatedDevice {
     private func end(_ process: Process) {
         resume()
         process.run.cancel()
+        for call in process.calls.tasks { call.cancel() }
         _ = executor.run(until: executor.clock.now, maxJobs: 1_000_000) { process.box.isSet }
         if !process.box.isSet { record.violate("engine", "device \(index) did not end when it was cancelled") }
+        hook.isClearing = hook.isDead
+        defer { hook.isClearing = false }
         do {
             let store = process.store
             try executor.complete(until: executor.clock.now) { try await store.close() }

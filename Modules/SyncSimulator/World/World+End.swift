@@ -64,13 +64,12 @@ extension World {
             for device in devices { synchronize(device.index) }
             for device in devices {
                 confirm(device.index)
-                var left = 200
-                while left > 0, let failed = device.read({ try DeviceFacts($0, options.schema) })?.failed,
-                    !failed.isEmpty
-                {
-                    repair(device.index, 0, discards: round >= 2 || failed.count % 2 == 0)
-                    left -= 1
-                    if round < 2 { synchronize(device.index) }
+                let failed = device.read { try DeviceFacts($0, options.schema) }?.failed ?? []
+                for (place, change) in failed.enumerated() {
+                    // Gone with one that was discarded before it, perhaps.
+                    let left = device.read { try DeviceFacts($0, options.schema) }?.failed.map(\.key) ?? []
+                    guard let index = left.firstIndex(of: change.key) else { continue }
+                    repair(device.index, UInt64(index), discards: round >= 3 || (place + round) % 2 == 1)
                 }
             }
             let facts = devices.compactMap { $0.read { try DeviceFacts($0, options.schema) } }

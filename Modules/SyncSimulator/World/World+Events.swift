@@ -54,8 +54,9 @@ extension World {
         switch step.action {
         case .syncNow:
             if let process = device.process {
-                // Owned by the engine's lane: it ends with its cycle, or with the process.
-                _ = Task(executorPreference: process.lane) { await process.engine.syncNow() }
+                // Owned by the process: it ends with its cycle, or is cancelled with the process.
+                let call = Task(executorPreference: process.lane) { _ = await process.engine.syncNow() }
+                process.calls.tasks.append(call)
             }
         case .cancel(let number): cancel(step.device, number)
         case .retry(let number): repair(step.device, number, discards: false)
@@ -86,7 +87,10 @@ extension World {
         for var entry in made {
             for edit in edits {
                 switch edit {
-                case .insert(entry.record, let fields), .update(entry.record, let fields): entry.values = fields
+                case .insert(entry.record, let fields), .update(entry.record, let fields):
+                    // What was there already is no change of that field.
+                    let before = rows.rows[entry.record] ?? [:]
+                    entry.values = fields.filter { !(before[$0.key] ?? .null).isSame(as: $0.value) }
                 default: break
                 }
             }
@@ -98,11 +102,21 @@ extension World {
         let facts = devices[index].read { try DeviceFacts($0, options.schema) }
         guard let waiting = facts?.undecided, !waiting.isEmpty else { return }
         let key = waiting[Int(number % UInt64(waiting.count))].key
+        let needing = settle(index) { try await $0.store.dependants(of: key) } ?? []
         guard let outcome = settle(index, { try await $0.store.cancel(key) }) else { return }
         record.note("device \(index) cancels \(key.suffix(6)): \(outcome)")
-        if case .cancelled(let keys) = outcome {
+        switch outcome {
+        case .cancelled(let keys):
             record.cover(.cancelled)
             ledgers[index].set(.cancelled, for: keys)
+        case .inverse:
+            // It was sent, so it is still to be decided; but what it wrote is not what the user wants to see.
+            record.cover(.takenBackByInverse)
+            ledgers[index].set(.undone, for: [key])
+            let left = Set(devices[index].read { try DeviceFacts($0, options.schema) }?.queue.map(\.key) ?? [])
+            ledgers[index].set(.cancelled, for: needing.filter { !left.contains($0) })
+            ledgers[index].set(.undone, for: needing.filter(left.contains))
+        case .tooLate: break
         }
     }
 

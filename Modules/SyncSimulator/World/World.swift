@@ -34,7 +34,7 @@ final class World {
         if options.usesReferenceServer(seed) {
             server = try ReferenceServer(
                 folder: folder + "/server", schema: options.schema, clock: serverClock, virtual: executor.clock,
-                seed: seed)
+                seed: seed, record: record)
         } else {
             server = ModelBackend(
                 ModelServer(schema: options.schema, clock: serverClock, pageLimit: 3 + Int(seed % 60)))

@@ -148,6 +148,9 @@ public actor InMemoryChangeLog: ChangeLog, ChangeRepair {
     /// The next call fails like this, and does nothing else; calls add up.
     public func failNext(_ failure: StoreFailure) { failures.append(failure) }
 
+    /// Calls that were to fail, and were not made yet, do not fail any more.
+    public func stopFailing() { failures = [] }
+
     /// What the server said last of each record.
     public func bases() -> [RecordKey: ServerRecord] { book.bases }
 

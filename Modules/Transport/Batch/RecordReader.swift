@@ -37,14 +37,20 @@ struct ToldRecord {
     }
 
     private mutating func readFields(_ reader: inout JSONReader, keepsFields: Bool) throws(JSONFailure) {
-        try reader.beginObject()
-        while let name = try reader.nextKey() {
-            if keepsFields {
-                fields[name] = try reader.readValue()
-            } else {
-                try reader.skipValue()
-            }
+        let start = reader
+        guard try reader.peek() == .object else { return try reader.beginObject() }
+        guard keepsFields else {
+            try reader.skipValue()
+            return
         }
+        if case .object(let members) = try reader.readValue() {
+            fields = members
+            return
+        }
+        // An only field that is called `$data` looks like bytes, but names a field here.
+        reader = start
+        try reader.beginObject()
+        while let name = try reader.nextKey() { fields[name] = try reader.readValue() }
     }
 
     /// The record, if it is one of the contract's shape.

@@ -50,7 +50,7 @@ struct UploadQueueMachine: Sendable {
     private(set) var out: [String]?
     /// The credentials' refusal was read from durable memory: the user's wish tries once whether there are new ones.
     private var refusalIsOld = false
-    /// The last failure never reached the server.
+    /// The last failure never reached the server, as far as is known.
     var isOffline = false
     /// When the stuck detector may speak again, by the monotonic clock.
     private var stuckSilence: Int64?
@@ -72,6 +72,8 @@ struct UploadQueueMachine: Sendable {
         if durable == nil { refusalIsOld = stored.needsCredentials }
         durable = stored
         schedule = stored
+        // Whether an earlier run waited for the network is not known any more: the first request that works says so.
+        isOffline = stored.notBeforeMilliseconds != nil
         floors = Floors(stored, at: now, longestOwn: policy.longestDelay)
         size = BatchSize(configured: policy.limits.maxChanges, limit: stored.batchLimit)
     }
@@ -100,7 +102,10 @@ struct UploadQueueMachine: Sendable {
     /// A probe came back: an empty sync, or a read, that worked or did not.
     mutating func probed(succeeded: Bool, at now: Moment) -> Plan {
         var plan = Plan()
-        for member in suspicion.probed(succeeded: succeeded) {
+        let members = suspicion.probed(succeeded: succeeded)
+        if succeeded { inReach(at: now, &plan) }
+        guard !members.isEmpty else { return plan }
+        for member in members {
             let isOver = member.attempts >= policy.maxAttempts
             let reason = SetAsideReason(
                 code: "tooManyAttempts",
@@ -122,6 +127,14 @@ struct UploadQueueMachine: Sendable {
             schedule.cause = nil
             floors.own = nil
         }
+        keepSchedule(at: now, &plan)
+        return plan
+    }
+
+    /// The server asked for a pause with an answer, or a refusal, that was about no change: it binds all that follows.
+    mutating func asked(pauseSeconds: Double, at now: Moment) -> Plan {
+        var plan = Plan()
+        floors.raise(server: pauseSeconds, changes: nil, at: now)
         keepSchedule(at: now, &plan)
         return plan
     }
@@ -148,9 +161,28 @@ struct UploadQueueMachine: Sendable {
 
     /// The plan could not be recorded: nothing happened, but what the server asked for still binds.
     mutating func notRecorded(_ planned: UploadQueueMachine) {
-        out = nil
+        // What was to be settled is given up and sent again; what is out beside the plan is still out.
+        out = planned.out
         floors.server = [floors.server, planned.floors.server].compactMap { $0 }.max()
         floors.changes = [floors.changes, planned.floors.changes].compactMap { $0 }.max()
+    }
+
+    /// A request without changes was answered: what only said that nobody can be reached, or believed, is over.
+    private mutating func inReach(at now: Moment, _ plan: inout Plan) {
+        if schedule.needsCredentials {
+            schedule.needsCredentials = false
+            schedule.cause = nil
+            plan.events.append(.resumed("the server takes the credentials again"))
+            keepSchedule(at: now, &plan)
+        }
+        guard isOffline else { return }
+        isOffline = false
+        guard floors.own != nil else { return }
+        floors.own = nil
+        schedule.failures = 0
+        schedule.cause = nil
+        plan.events.append(.resumed("the server is in reach again"))
+        keepSchedule(at: now, &plan)
     }
 
     // MARK: Shared by the events

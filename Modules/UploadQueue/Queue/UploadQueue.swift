@@ -85,6 +85,7 @@ public actor UploadQueue {
     public func probed(succeeded: Bool) async throws(StoreFailure) {
         await enter()
         defer { leave() }
+        try await load()
         let now = moment()
         var next = machine
         let plan = next.probed(succeeded: succeeded, at: now)
@@ -93,6 +94,18 @@ public actor UploadQueue {
             return
         }
         _ = try await perform(plan, next, at: now)
+    }
+
+    /// The server asked for a pause (`Retry-After`, `Backoff`) with an answer to a request without changes: it is kept,
+    /// durably, and nothing goes before it is over, by nobody's wish.
+    public func asked(pauseSeconds: Double) async throws(StoreFailure) {
+        await enter()
+        defer { leave() }
+        try await load()
+        let now = moment()
+        var next = machine
+        let plan = next.asked(pauseSeconds: pauseSeconds, at: now)
+        if !plan.isEmpty { _ = try await perform(plan, next, at: now) }
     }
 
     /// There are new credentials: the queue goes on.

@@ -315,6 +315,25 @@ import Testing
         #expect(late.summary.failed == 0 && late.settled == claim.changes[0].change.sequence)
     }
 
+    @Test("a later edit that was taken before an earlier one was decided stays shown")
+    func outOfOrder() async throws {
+        let fixture = try Fixture()
+        try await fixture.applyBoard()
+        try fixture.sql("UPDATE card SET name = 'B', votes = votes + 1 WHERE id = 'c1'")
+        let first = try await fixture.claim()
+        let reason = SetAsideReason(code: "tooManyAttempts", message: "ten times")
+        try await fixture.settle((first.keys[0], .setAside(reason, staysUncertain: true)))
+        try fixture.sql("UPDATE card SET name = 'C', votes = votes + 5 WHERE id = 'c1'")
+        let second = try await fixture.claim()
+        try await fixture.settle((second.keys[0], .applied(9)))
+        #expect(try fixture.card("name") == "C")
+        #expect(try fixture.card("votes") == "7")
+        _ = try await fixture.store.discard(first.keys[0])
+        #expect(try fixture.card("name") == "C")
+        #expect(try fixture.card("votes") == "6")
+        #expect(try fixture.text("SELECT base FROM sync_record WHERE id = 'c1'") == nil)
+    }
+
     @Test("IDS-10 an outcome that is known no more: the change is over, and there is an event")
     func expired() async throws {
         let fixture = try Fixture()

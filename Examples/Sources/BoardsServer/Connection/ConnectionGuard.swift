@@ -85,6 +85,15 @@ final class ConnectionGuard: ChannelDuplexHandler {
         perform(phase.parsed(now: now(context)), context: context)
         setTimer(context)
         context.fireChannelReadComplete()
+        readOn(context)
+    }
+
+    /// What nobody behind wants any more is read all the same: a client that is still sending would not see its answer.
+    private func readOn(_ context: ChannelHandlerContext) {
+        switch phase.phase {
+        case .refusing, .draining: context.read()
+        case .waiting, .receiving, .answering, .closing: break
+        }
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
@@ -173,6 +182,7 @@ final class ConnectionGuard: ChannelDuplexHandler {
         if case .end = part {
             perform(phase.answerHeld(declared: declaredBytes, now: now(context)), context: context)
             setTimer(context)
+            readOn(context)
         }
     }
 

@@ -18,12 +18,14 @@ struct Problem: Error, Equatable {
     var json: [UInt8] {
         var writer = JSONWriter(capacity: 128)
         writer.beginObject()
+        writer.key("type")
+        writer.string("about:blank")
+        writer.key("title")
+        writer.string(detail)
         writer.key("status")
         writer.int(Int64(status))
         writer.key("code")
         writer.string(code)
-        writer.key("detail")
-        writer.string(detail)
         writer.endObject()
         return writer.bytes
     }

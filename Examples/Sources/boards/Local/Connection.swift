@@ -13,15 +13,17 @@ struct Connection {
         var logger = Logger(label: "boards") { StreamLogHandler.standardError(label: $0) }
         logger.logLevel = isVerbose ? .debug : .critical
         self.logger = logger
-        #if canImport(Darwin)
-            let http = URLSessionTransport()
-        #else
-            let http = AsyncHTTPClientTransport()
-        #endif
+        let address = server.absoluteString
         do {
+            // Before there is a client, which would have to be closed.
+            _ = try Endpoint(address)
+            #if canImport(Darwin)
+                let http = URLSessionTransport()
+            #else
+                let http = AsyncHTTPClientTransport()
+            #endif
             exchange = try BatchExchange(
-                endpoint: server.absoluteString, http: http,
-                credentials: FixedCredentials(token.map { Token(value: $0) }),
+                endpoint: address, http: http, credentials: FixedCredentials(token.map { Token(value: $0) }),
                 logger: logger)
         } catch {
             switch error {

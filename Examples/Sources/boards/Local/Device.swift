@@ -24,8 +24,31 @@ struct Device {
         return Device(store: try open(path: folder + "/boards.sqlite", schema), records: Records(schema: schema))
     }
 
-    /// Tables are looked for only where the store misses one, so that every other start is quick.
+    /// Opens the database; a file that somebody else is just making is waited for.
+    ///
+    /// SQLite does not wait by itself while a new file changes to its write-ahead log.
     private static func open(path: String, _ schema: Schema) throws -> Store {
+        let deadline = ContinuousClock.now + .seconds(5)
+        while true {
+            do {
+                return try openOnce(path: path, schema)
+            } catch {
+                guard isBusy(error), ContinuousClock.now < deadline else { throw error }
+                usleep(useconds_t.random(in: 5_000...50_000))
+            }
+        }
+    }
+
+    private static func isBusy(_ error: any Error) -> Bool {
+        switch error {
+        case let failure as StoreFailure: failure.kind == .busy
+        case let failure as DatabaseError: [.SQLITE_BUSY, .SQLITE_LOCKED].contains(failure.resultCode)
+        default: false
+        }
+    }
+
+    /// Tables are looked for only where the store misses one, so that every other start is quick.
+    private static func openOnce(path: String, _ schema: Schema) throws -> Store {
         let configuration = StoreConfiguration(createsTables: false)
         if !FileManager.default.fileExists(atPath: path) { try BoardTables.create(path: path, schema) }
         do {
@@ -46,7 +69,16 @@ struct Device {
     }
 
     /// How many changes wait, go and failed, for a record and everything under it, or for all.
-    func counts(for key: RecordKey?) async throws -> StateCounts { try await store.counts(for: key) }
+    ///
+    /// Where no process syncs, nothing is on its way: what was sent without an answer waits to be sent again.
+    func counts(for key: RecordKey?) async throws -> StateCounts {
+        var counts = try await store.counts(for: key)
+        if counts.uploading > 0, try await !store.isBeingSynced() {
+            counts.waiting += counts.uploading
+            counts.uploading = 0
+        }
+        return counts
+    }
 
     /// Makes sure that a change waits here.
     func checkQueued(_ key: String) async throws {

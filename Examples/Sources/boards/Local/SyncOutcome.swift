@@ -16,6 +16,9 @@ struct SyncOutcome {
         isInStep = summary.isInStep && summary.report.requests > 0
     }
 
+    /// Changes that were sent and answered; one that was refused a connection, or got no answer, was not.
+    var sent: Int { report.acknowledged + report.merged + report.refused + report.conflicts }
+
     /// Changes that are here and not on the server, whatever they wait for.
     var unsent: Int { queue.pending + queue.inFlight + queue.blocked }
 
@@ -26,7 +29,7 @@ struct SyncOutcome {
 
     var sentence: String {
         var text =
-            "sent \(report.sent), received \(report.received), merged \(report.merged), refused \(report.refused)"
+            "sent \(sent), received \(report.received), merged \(report.merged), refused \(report.refused)"
         if report.conflicts > 0 { text += ", in conflict \(report.conflicts)" }
         if report.removed > 0 { text += ", removed by a full pass \(report.removed)" }
         if isInStep { return text + "\nEverything is in step." }
@@ -38,7 +41,7 @@ struct SyncOutcome {
 
     var json: FieldValue {
         [
-            "sent": .int(Int64(report.sent)), "acknowledged": .int(Int64(report.acknowledged)),
+            "sent": .int(Int64(sent)), "acknowledged": .int(Int64(report.acknowledged)),
             "received": .int(Int64(report.received)), "merged": .int(Int64(report.merged)),
             "refused": .int(Int64(report.refused)), "conflicts": .int(Int64(report.conflicts)),
             "removed": .int(Int64(report.removed)), "unsent": .int(Int64(unsent)),

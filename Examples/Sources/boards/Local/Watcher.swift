@@ -23,6 +23,10 @@ struct Watcher {
                 for await _ in interrupts { break }
                 return .interruption
             }
+            group.addTask {
+                await noticeOthers()
+                return .interruption
+            }
             if let limit {
                 group.addTask {
                     // Only cancellation ends it early, and then the engine has ended already.
@@ -44,7 +48,23 @@ struct Watcher {
             SyncSummary(report: total, queue: try await store.summary(), held: try await store.position().held))
     }
 
-    /// Which of the three tasks of a watch came to its end.
+    /// Wakes the engine for what other processes wrote: it hears of this one's writes only.
+    ///
+    /// Looks twice a second, which costs one small read; returns when the task is cancelled.
+    private func noticeOthers() async {
+        var known = QueueSummary()
+        while true {
+            // A failing database is the next cycle's to tell.
+            if let queue = try? await store.summary() {
+                let isNew = queue.pending > known.pending || queue.oldestMilliseconds != known.oldestMilliseconds
+                if isNew, queue.pending > 0 { await engine.trigger(.localWrite) }
+                known = queue
+            }
+            do { try await Task.sleep(for: .milliseconds(500)) } catch { return }
+        }
+    }
+
+    /// Which of the tasks of a watch came to its end.
     private enum Ended: Sendable {
         case engine, interruption
         case told(CycleReport)

@@ -7,6 +7,7 @@ struct Benchmarks {
         ("write", CapturedWrite.run),
         ("apply", ApplySlices.run),
         ("queue", LongQueue.run),
+        ("transport", TransportBenchmark.run),
     ]
 
     static func main() async throws {

@@ -1,0 +1,44 @@
+internal import GRDBSQLite
+
+/// A value that a prepared statement takes straight from memory, without an array of converted ones between.
+protocol SQLBindable {
+    /// Binds it to the place, counted from 1.
+    func bind(to statement: OpaquePointer, at place: CInt) -> CInt
+}
+
+extension Int64: SQLBindable {
+    func bind(to statement: OpaquePointer, at place: CInt) -> CInt { sqlite3_bind_int64(statement, place, self) }
+}
+
+extension Int: SQLBindable {
+    func bind(to statement: OpaquePointer, at place: CInt) -> CInt { sqlite3_bind_int64(statement, place, Int64(self)) }
+}
+
+extension Bool: SQLBindable {
+    func bind(to statement: OpaquePointer, at place: CInt) -> CInt { sqlite3_bind_int(statement, place, self ? 1 : 0) }
+}
+
+extension String: SQLBindable {
+    /// SQLite's `SQLITE_TRANSIENT`, which is a C cast: the bytes are copied at once.
+    private static let copied = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
+
+    func bind(to statement: OpaquePointer, at place: CInt) -> CInt {
+        var text = self
+        return text.withUTF8 { bytes in
+            bytes.withMemoryRebound(to: CChar.self) { characters in
+                // An empty text has no address, and would be NULL.
+                guard let start = characters.baseAddress else { return sqlite3_bind_text(statement, place, "", 0, nil) }
+                return sqlite3_bind_text(statement, place, start, CInt(characters.count), Self.copied)
+            }
+        }
+    }
+}
+
+extension Optional: SQLBindable where Wrapped: SQLBindable {
+    func bind(to statement: OpaquePointer, at place: CInt) -> CInt {
+        switch self {
+        case .some(let value): value.bind(to: statement, at: place)
+        case .none: sqlite3_bind_null(statement, place)
+        }
+    }
+}

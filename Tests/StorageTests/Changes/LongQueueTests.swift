@@ -1,0 +1,57 @@
+import GRDB
+@testable import Storage
+import SyncCore
+import Testing
+
+@Suite struct LongQueueTests {
+    @Test("QUE-14 draining 5,000 changes: each step looks at what it takes, not at the queue")
+    func drain() async throws {
+        let fixture = try Fixture()
+        try await fixture.applyBoard()
+        try await fixture.store.database.write { db in
+            // Prepared once: compiling the triggers costs more than running them.
+            let insert = try db.makeStatement(sql: "INSERT INTO card (id, name, idList, pos) VALUES (?, 'n', 'l1', ?)")
+            for index in 0..<5_000 { try insert.execute(arguments: ["n\(index)", index]) }
+        }
+        #expect(try await fixture.store.summary().pending == 5_000)
+        let clock = ContinuousClock()
+        var steps: [Duration] = []
+        var version: Int64 = 100
+        var claim = try await fixture.claim(ClaimLimits(maxChanges: 100))
+        var sent = 0
+        while !claim.changes.isEmpty {
+            sent += claim.changes.count
+            let outcomes = claim.keys.map { key in
+                version += 1
+                return Settlement.Outcome(changeID: key, kind: .applied(version))
+            }
+            let start = clock.now
+            claim = try await fixture.store.settle(Settlement(outcomes: outcomes), claim: ClaimLimits(maxChanges: 100))
+            steps.append(clock.now - start)
+            #expect(claim.summary.pending + claim.summary.inFlight == 5_000 - sent)
+        }
+        #expect(sent == 5_000)
+        // The machine may be busy: medians of many steps, and a wide margin; a walk over the queue costs twenty times more.
+        let (first, last) = (steps.prefix(15).sorted()[7], steps.dropLast().suffix(15).sorted()[7])
+        #expect(first < last * 4 && last < first * 4, "\(steps)")
+    }
+
+    @Test("QUE-23 counts survive without being counted; a long refused queue goes on")
+    func refused() async throws {
+        let fixture = try Fixture()
+        try await fixture.applyBoard()
+        for index in 0..<100 { try fixture.insertCard("n\(index)") }
+        var claim = try await fixture.claim(ClaimLimits(maxChanges: 20))
+        while !claim.changes.isEmpty {
+            let outcomes = claim.keys.map { Settlement.Outcome(changeID: $0, kind: .refused()) }
+            claim = try await fixture.store.settle(Settlement(outcomes: outcomes), claim: ClaimLimits(maxChanges: 20))
+        }
+        #expect(claim.summary.failed == 100 && claim.summary.pending == 0)
+        #expect(claim.settled == 100)
+        for failure in try await fixture.store.failures() {
+            _ = try await fixture.store.retry(failure.queued.change.id)
+        }
+        #expect(try await fixture.claim(ClaimLimits(maxChanges: 1_000)).changes.count == 100)
+        try await fixture.drain()
+    }
+}
