@@ -248,7 +248,7 @@ final class SliceApplier {
         if isLoss {
             try noteLosses(record, before, table.entity)
         }
-        var server = RecordState(isLive: record.presence == .live, fields: before.fields)
+        var server = RecordState(isLive: record.presence == .live, fields: before.fields, stamps: before.stamps)
         for field in table.entity.fields {
             if let value = record.fields[field.name] {
                 server.fields[field.name] = value

@@ -46,6 +46,7 @@ struct ChangeTable: Sendable {
         var settling = Settling(table: self, now: now)
         try settling.record(db, settlement.outcomes)
         try settling.finish(db)
+        if try QueueFigures.hasAside(db) { try Needs(schema: schema).markNew(db) }
         var changes: [QueuedChange] = []
         if let limits {
             var claiming = Claiming(table: self, now: now, limits: limits)
@@ -60,7 +61,14 @@ struct ChangeTable: Sendable {
 
     /// The queue's counts and its durable schedule.
     func summary(_ db: Database) throws -> QueueSummary {
-        try QueueFigures.summary(db)
+        var summary = try QueueFigures.summary(db)
+        if summary.failed + summary.blocked > 0 {
+            // Written since the last settlement, which will mark it.
+            let more = try Needs(schema: schema).newlyBlocked(db).count { !$0.wasSent }
+            summary.pending = max(0, summary.pending - more)
+            summary.blocked += more
+        }
+        return summary
     }
 
     /// After a crash: what a sender that is no more had claimed is without a verdict.

@@ -58,19 +58,56 @@ struct Needs {
     ///
     /// One pass in the queue's order, so that what needs a blocked create is found in the same pass.
     func mark(_ db: Database, after position: Int64) throws {
+        try block(db, following(db, position, among: asides(db).roots))
+        try noteChecked(db)
+    }
+
+    /// What was written since the last look, and needs a create that was set aside, waits for it, too.
+    func markNew(_ db: Database) throws {
+        try block(db, newlyBlocked(db))
+        try noteChecked(db)
+    }
+
+    /// What ``markNew(_:)`` would mark. An edit of a refused record itself is not: it ends the refusal when it is claimed.
+    func newlyBlocked(_ db: Database) throws -> [Following] {
+        let checked = try Int64.fetchOne(
+            db.cachedStatement(sql: "SELECT value FROM sync_meta WHERE key = 'needsChecked'"))
+        let latest = "SELECT 1 FROM sync_change WHERE position > ? LIMIT 1"
+        guard try Row.fetchOne(db.cachedStatement(sql: latest), arguments: [checked ?? 0]) != nil else { return [] }
+        let (roots, refused) = try asides(db)
+        return try following(db, checked ?? 0, among: roots).filter { !refused.contains($0.record) }
+    }
+
+    /// The records whose create is set aside or waits, each with its root; and those whose own create was set aside.
+    private func asides(_ db: Database) throws -> (roots: [RecordKey: String], refused: Set<RecordKey>) {
         var roots: [RecordKey: String] = [:]
-        let asides = try Row.fetchCursor(
-            db.cachedStatement(
-                sql: """
-                    SELECT entity, id, coalesce(blockedBy, key) FROM sync_change
-                    WHERE state <> 0 AND state IN (3, 4, 5) AND operation = 0
-                    """))
-        while let row = try asides.next() { roots[RecordKey(row[0], row[1])] = row[2] }
-        let waiting = try following(db, position, among: roots)
-        for item in waiting {
+        var refused: Set<RecordKey> = []
+        let sql = """
+            SELECT entity, id, coalesce(blockedBy, key), state FROM sync_change
+            WHERE state <> 0 AND state IN (3, 4, 5) AND operation = 0
+            """
+        let rows = try Row.fetchCursor(db.cachedStatement(sql: sql))
+        while let row = try rows.next() {
+            let record = RecordKey(row[0], row[1])
+            roots[record] = row[2]
+            if row[3] == StoredChange.State.failed.rawValue { refused.insert(record) }
+        }
+        return (roots, refused)
+    }
+
+    private func block(_ db: Database, _ changes: [Following]) throws {
+        for item in changes {
             try ChangeRows.setState(
                 db, position: item.position, item.wasSent ? .blockedAfterSending : .blocked, blockedBy: item.root)
         }
+    }
+
+    private func noteChecked(_ db: Database) throws {
+        let sql = """
+            INSERT INTO sync_meta (key, value) SELECT 'needsChecked', sequence FROM sync_clock WHERE one = 1
+            ON CONFLICT (key) DO UPDATE SET value = excluded.value
+            """
+        try db.cachedStatement(sql: sql).execute()
     }
 
     /// A change that needs one of several records.

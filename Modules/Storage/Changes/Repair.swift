@@ -6,7 +6,15 @@ extension ChangeTable {
     /// Everything queued, in flight or blocked, in the queue's order.
     func queued(_ db: Database) throws -> [QueuedChange] {
         let sql = "SELECT \(StoredChange.columns) FROM sync_change WHERE position > 0 AND state <> 4 ORDER BY position"
-        return try Row.fetchAll(db.cachedStatement(sql: sql)).map { StoredChange(lenient: $0, schema).queued }
+        var roots: [Int64: String] = [:]
+        if try QueueFigures.hasAside(db) {
+            for item in try Needs(schema: schema).newlyBlocked(db) { roots[item.position] = item.root }
+        }
+        return try Row.fetchAll(db.cachedStatement(sql: sql)).map { row in
+            var change = StoredChange(lenient: row, schema)
+            if let root = roots[change.position] { (change.state, change.blockedBy) = (.blocked, root) }
+            return change.queued
+        }
     }
 
     /// Everything set aside, oldest first.

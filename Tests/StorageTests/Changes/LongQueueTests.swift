@@ -4,7 +4,9 @@ import SyncCore
 import Testing
 
 @Suite struct LongQueueTests {
-    @Test("QUE-14 draining 5,000 changes: each step looks at what it takes, not at the queue")
+    @Test(
+        "QUE-14 draining 5,000 changes, with the right counts at each step (QueryPlanTests: no step walks over the queue)"
+    )
     func drain() async throws {
         let fixture = try Fixture()
         try await fixture.applyBoard()
@@ -14,8 +16,6 @@ import Testing
             for index in 0..<5_000 { try insert.execute(arguments: ["n\(index)", index]) }
         }
         #expect(try await fixture.store.summary().pending == 5_000)
-        let clock = ContinuousClock()
-        var steps: [Duration] = []
         var version: Int64 = 100
         var claim = try await fixture.claim(ClaimLimits(maxChanges: 100))
         var sent = 0
@@ -25,15 +25,11 @@ import Testing
                 version += 1
                 return Settlement.Outcome(changeID: key, kind: .applied(version))
             }
-            let start = clock.now
             claim = try await fixture.store.settle(Settlement(outcomes: outcomes), claim: ClaimLimits(maxChanges: 100))
-            steps.append(clock.now - start)
             #expect(claim.summary.pending + claim.summary.inFlight == 5_000 - sent)
         }
         #expect(sent == 5_000)
-        // The machine may be busy: medians of many steps, and a wide margin; a walk over the queue costs twenty times more.
-        let (first, last) = (steps.prefix(15).sorted()[7], steps.dropLast().suffix(15).sorted()[7])
-        #expect(first < last * 4 && last < first * 4, "\(steps)")
+        #expect(try fixture.int("SELECT count(*) FROM sync_change") == 0)
     }
 
     @Test("QUE-23 counts survive without being counted; a long refused queue goes on")
