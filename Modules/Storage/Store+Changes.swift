@@ -11,6 +11,7 @@ extension Store: ChangeLog {
             let settled = try context.changes.settle(db, settlement, claim: mayClaim ? claim : nil, now: now)
             return (settled.claim, settled.touched + (try retryHeld(db, now)))
         }
+        if !settlement.outcomes.isEmpty || !result.changes.isEmpty { stateSpeakers.speak() }
         if !touched.isEmpty { appliedSpeakers.speak() }
         return result
     }
@@ -52,7 +53,7 @@ extension Store: ChangeRepair {
             let retried = try context.changes.retry(db, changeID, now: now)
             return (retried.key, retried.touched)
         }
-        if !touched.isEmpty { appliedSpeakers.speak() }
+        repaired(touched)
         return key
     }
 
@@ -62,7 +63,7 @@ extension Store: ChangeRepair {
             let discarded = try context.changes.discard(db, changeID, now: now)
             return (discarded.keys, discarded.touched + (try retryHeld(db, now)))
         }
-        if !touched.isEmpty { appliedSpeakers.speak() }
+        repaired(touched)
         return keys
     }
 
@@ -72,7 +73,14 @@ extension Store: ChangeRepair {
             let cancelled = try context.changes.cancel(db, changeID, now: now)
             return (cancelled.outcome, cancelled.touched + (try retryHeld(db, now)))
         }
-        if !touched.isEmpty { appliedSpeakers.speak() }
+        repaired(touched)
         return outcome
+    }
+
+    /// What waited for the change may be free now.
+    private func repaired(_ touched: [RecordKey]) {
+        queueSpeakers.speak()
+        stateSpeakers.speak()
+        if !touched.isEmpty { appliedSpeakers.speak() }
     }
 }

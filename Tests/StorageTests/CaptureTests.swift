@@ -71,7 +71,7 @@ struct CaptureTests {
         #expect(
             try f.queue().suffix(2) == [
                 #"delete list l1 {"name":{"old":"L"},"idBoard":{"old":"b1"},"pos":{"old":null}}"#,
-                #"update board b1 {"closed":{"old":null,"new":1}}"#,
+                #"update board b1 {"closed":{"new":1,"old":null}}"#,
             ])
         try f.sql("INSERT OR REPLACE INTO board (id, name, closed) VALUES ('b1', 'A', 1)")
         #expect(try f.int("SELECT count(*) FROM sync_change") == 4)
@@ -107,7 +107,7 @@ struct CaptureTests {
         #expect(
             try f.queue().suffix(2) == [
                 #"delete board b1 {"name":{"old":"A"},"closed":{"old":null}}"#,
-                #"update board b2 {"name":{"old":"B","new":"A"}}"#,
+                #"update board b2 {"name":{"new":"A","old":"B"}}"#,
             ])
     }
 

@@ -55,10 +55,11 @@ enum HeldRecords {
         try fetch(db, "WHERE waitsEntity = ? AND waitsID = ?", [key.entity, key.id])
     }
 
-    /// Those with one of these reasons, oldest version first, at most so many.
+    /// Those with one of these reasons, oldest version first, at most so many of each.
     static func held(_ db: Database, for reasons: [HeldRecord.Reason], limit: Int) throws -> [ServerRecord] {
-        let marks = reasons.map { "'\($0.rawValue)'" }.joined(separator: ", ")
-        return try fetch(db, "WHERE reason IN (\(marks)) ORDER BY version LIMIT ?", [limit])
+        try reasons.flatMap { reason in
+            try fetch(db, "WHERE reason = ? ORDER BY version LIMIT ?", [reason.rawValue, limit])
+        }
     }
 
     private static func fetch(

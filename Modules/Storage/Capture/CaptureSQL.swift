@@ -44,15 +44,18 @@ enum CaptureSQL {
         return "CASE WHEN abs(\(column)) < 1e60 THEN printf('%!.20g', \(column)) ELSE \(large) END"
     }
 
-    /// A stored value as JSON, whatever it is.
+    /// A stored value as JSON, as the declared kind reads it.
+    ///
+    /// Each mention of a column costs each statement on the table, which compiles its triggers: one is enough mostly.
     static func lenient(_ column: String, _ kind: FieldKind) -> String {
         switch kind {
         case .json: "CASE WHEN json_valid(\(column)) THEN json(\(column)) ELSE json_quote(\(column)) END"
-        case .text, .date, .integer, .boolean, .real, .data:
+        case .text, .date: "json_quote(CAST(\(column) AS TEXT))"
+        case .integer, .boolean: "json_quote(CAST(\(column) AS INTEGER))"
+        case .data: "CASE WHEN \(column) IS NULL THEN 'null' ELSE '\"' || hex(\(column)) || '\"' END"
+        case .real:
             """
-            CASE typeof(\(column)) WHEN 'real' THEN \
-            CASE WHEN abs(\(column)) <= 1.7976931348623157e308 THEN \(decimal(column)) ELSE 'null' END \
-            WHEN 'blob' THEN json_quote(hex(\(column))) ELSE json_quote(\(column)) END
+            CASE WHEN abs(\(column)) <= 1.7976931348623157e308 THEN \(decimal(column)) ELSE 'null' END
             """
         }
     }
@@ -65,7 +68,9 @@ enum CaptureSQL {
         let infinite = raise("\(name) cannot hold an infinite number")
         return switch field.kind {
         case .text, .date:
-            "CASE typeof(\(column)) WHEN 'text' THEN json_quote(\(column)) WHEN 'null' THEN \(null) ELSE \(wrong) END"
+            // SQLite makes texts of numbers in such a column, and `json_quote` refuses bytes.
+            field.isRequired
+                ? "CASE WHEN \(column) IS NULL THEN \(null) ELSE json_quote(\(column)) END" : "json_quote(\(column))"
         case .integer, .boolean:
             "CASE typeof(\(column)) WHEN 'integer' THEN \(column) WHEN 'null' THEN \(null) ELSE \(wrong) END"
         case .real:

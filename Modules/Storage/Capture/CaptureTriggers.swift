@@ -24,7 +24,7 @@ struct CaptureTriggers {
     var statements: [(name: String, sql: String)] {
         guard entity.capture == .triggers else { return [] }
         var all = [
-            ("insert", insert), ("replace", replace), ("before", before), ("delete", delete),
+            ("insert", insert), ("before", before), ("delete", delete),
         ]
         if !entity.fields.isEmpty { all.append(("update", update)) }
         all.append(("rename", rename))
@@ -49,39 +49,28 @@ struct CaptureTriggers {
             """
     }
 
+    /// Each insert is a create at first. Where it took the place of a row of the same id it becomes an update of what
+    /// differs, by JSON functions: SQLite compiles a trigger with each statement on the table, so it must stay short.
     private var insert: String {
-        """
-        AFTER INSERT ON \(table)
-        WHEN \(CaptureSQL.isApp) AND NOT \(isReplacing)
-        BEGIN
-          \(CaptureSQL.tick())
-          \(record(CaptureSQL.id("NEW.\(key)", entity), .create, CaptureSQL.newFields(entity)))
-        END
-        """
-    }
-
-    /// Something stands in `sync_replaced`; whether it is about this insert is seen here.
-    private var replace: String {
-        let known = "FROM sync_replaced WHERE entity = \(name) AND id = NEW.\(key)"
-        let before = "(SELECT fields \(known))"
-        let same = "EXISTS (SELECT 1 \(known))"
-        let fields = CaptureSQL.changedFields(
-            entity,
-            differs: { field in
-                let new = CaptureSQL.lenient("NEW.\(CaptureSQL.quoted(field.column))", field.kind)
-                return "(\(before) -> '$.\(field.name).old') IS NOT (\(new))"
-            },
-            old: { "coalesce(\(before) -> '$.\($0.name).old', 'null')" })
-        let isUpdate = "\(same) AND \(fields) <> '{}'"
+        let same = "FROM sync_replaced AS old WHERE old.entity = \(name) AND old.id = NEW.\(key)"
+        let place = "position = (SELECT sequence FROM sync_clock WHERE one = 1) AND EXISTS (SELECT 1 \(same))"
+        let before = "(old.fields -> ('$.' || each.key || '.old'))"
         return """
             AFTER INSERT ON \(table)
-            WHEN \(CaptureSQL.isApp) AND \(isReplacing)
+            WHEN \(CaptureSQL.isApp)
             BEGIN
-              \(recordReplaced)
-              \(CaptureSQL.tick(if: "NOT \(same)"))
-              \(record(CaptureSQL.id("NEW.\(key)", entity), .create, CaptureSQL.newFields(entity), if: "NOT \(same)"))
-              \(CaptureSQL.tick(if: isUpdate))
-              \(record("NEW.\(key)", .update, fields, if: isUpdate))
+              \(uniqueColumns.isEmpty ? "" : recordReplaced)
+              \(CaptureSQL.tick())
+              \(record(CaptureSQL.id("NEW.\(key)", entity), .create, CaptureSQL.newFields(entity)))
+              UPDATE sync_change SET operation = 1, fields = (
+                SELECT json_group_object(each.key, json_set(
+                  json(sync_change.fields -> ('$.' || each.key)), '$.old', json(\(before))))
+                \(same.replacing("FROM sync_replaced AS old", with: "FROM json_each(sync_change.fields) AS each, sync_replaced AS old"))
+                AND \(before) IS NOT (sync_change.fields -> ('$.' || each.key || '.new')))
+              WHERE \(place);
+              UPDATE sync_clock SET queued = queued - 1 WHERE one = 1 AND EXISTS (
+                SELECT 1 FROM sync_change WHERE \(place) AND fields = '{}');
+              DELETE FROM sync_change WHERE \(place) AND fields = '{}';
             END
             """
     }

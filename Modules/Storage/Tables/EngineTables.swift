@@ -101,6 +101,7 @@ enum EngineTables {
               PRIMARY KEY (entity, id)) WITHOUT ROWID
             """,
             "CREATE INDEX sync_held_waits ON sync_held (waitsEntity, waitsID) WHERE waitsEntity IS NOT NULL",
+            "CREATE INDEX sync_held_reason ON sync_held (reason, version)",
             """
             CREATE TABLE sync_replaced (
               entity TEXT NOT NULL, id TEXT NOT NULL, cause TEXT NOT NULL, fields TEXT NOT NULL,
