@@ -69,7 +69,7 @@ let package = Package(
         .target(
             name: "SyncSimulator",
             dependencies: [
-                core, "SyncTesting", "Orchestrator", "SyncServer", "Storage", "Transport", httpTypes, sqlite,
+                core, "SyncTesting", "Orchestrator", "SyncServer", "Storage", "Transport", httpTypes, sqlite, log,
             ],
             path: "Modules/SyncSimulator"),
 

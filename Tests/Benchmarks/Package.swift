@@ -1,24 +1,14 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-/// What only the figures over real HTTP need, which takes minutes to build.
-func onlyHTTP(_ name: String, _ package: String) -> Target.Dependency {
-    .product(name: name, package: package, condition: .when(traits: ["HTTP"]))
-}
-
 let package = Package(
     name: "FerryBenchmarks",
     platforms: [.macOS(.v15)],
-    traits: [.trait(name: "HTTP", description: "Measures over a real HTTP client, too; builds AsyncHTTPClient.")],
     dependencies: [
-        .package(
-            name: "Ferry", path: "../..",
-            traits: [.trait(name: "AsyncHTTPClient", condition: .when(traits: ["HTTP"]))]),
+        .package(name: "Ferry", path: "../..", traits: []),
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
-        .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
-        .package(url: "https://github.com/apple/swift-nio", from: "2.81.0"),
     ],
     targets: [
         .executableTarget(
@@ -30,9 +20,6 @@ let package = Package(
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Logging", package: "swift-log"),
-                onlyHTTP("AsyncHTTPClient", "async-http-client"),
-                onlyHTTP("NIOCore", "swift-nio"),
-                onlyHTTP("NIOHTTP1", "swift-nio"),
             ])
     ],
     swiftLanguageModes: [.v6]

@@ -34,25 +34,25 @@ struct Simulate {
     }
 
     private static func show(_ report: SeedReport) {
-        print("seed \(report.seed):")
-        for violation in report.violations.prefix(5) { print("  \(violation)") }
-        print(
+        say("seed \(report.seed):")
+        for violation in report.violations.prefix(5) { say("  \(violation)") }
+        say(
             "  replay: Tests/run simulate --trace \(report.seed)   shrink: Tests/run simulate --shrink \(report.seed)")
     }
 
     private static func show(_ totals: RunTotals, seconds: Double) {
         let rate = Double(totals.seeds) / seconds
-        print("seeds        \(totals.seeds) (\(totals.counted) count), \(format(rate)) a second")
-        print("local writes \(totals.localWrites), requests \(totals.requests)")
-        print("run twice    \(totals.repeated), with another trace \(totals.unequal.count) \(totals.unequal)")
-        print("violations   \(totals.failing.count) seeds \(totals.failing.map(\.seed).sorted())")
+        say("seeds        \(totals.seeds) (\(totals.counted) count), \(format(rate)) a second")
+        say("local writes \(totals.localWrites), requests \(totals.requests)")
+        say("run twice    \(totals.repeated), with another trace \(totals.unequal.count) \(totals.unequal)")
+        say("violations   \(totals.failing.count) seeds \(totals.failing.map(\.seed).sorted())")
         let kinds = Dictionary(grouping: totals.failing) { $0.violations.first?.invariant ?? "" }
-        for kind in kinds.keys.sorted() { print("  \(kind): \(kinds[kind]?.count ?? 0) seeds") }
-        print("faults that struck:")
-        for name in totals.faults.keys.sorted() { print("  \(name): \(totals.faults[name] ?? 0)") }
-        print("situations reached:")
+        for kind in kinds.keys.sorted() { say("  \(kind): \(kinds[kind]?.count ?? 0) seeds") }
+        say("faults that struck:")
+        for name in totals.faults.keys.sorted() { say("  \(name): \(totals.faults[name] ?? 0)") }
+        say("situations reached:")
         for situation in Situation.allCases {
-            print("  \(situation.rawValue): \(totals.coverage[situation].map(String.init) ?? "NEVER")")
+            say("  \(situation.rawValue): \(totals.coverage[situation].map(String.init) ?? "NEVER")")
         }
     }
 
@@ -62,11 +62,11 @@ struct Simulate {
 
     private static func printTrace(_ arguments: Arguments, _ options: SimulationOptions) throws {
         var live = options
-        live.onLine = { print($0) }
+        live.onLine = { say($0) }
         for seed in arguments.seeds {
             let report = try Simulation.run(seed: seed, live)
-            print("seed \(seed): \(report.localWrites) writes, \(report.faultCount) faults, trace \(report.traceHash)")
-            for violation in report.violations { print(violation) }
+            say("seed \(seed): \(report.localWrites) writes, \(report.faultCount) faults, trace \(report.traceHash)")
+            for violation in report.violations { say(violation) }
         }
     }
 
@@ -74,14 +74,14 @@ struct Simulate {
         for seed in arguments.seeds {
             let least = try Shrinker.shrink(seed: seed, options)
             func list(_ numbers: Set<Int>) -> String { numbers.sorted().map(String.init).joined(separator: ",") }
-            print(
+            say(
                 "Tests/run simulate --trace \(seed) --without-steps \(list(least.withoutSteps)) "
                     + "--without-faults \(list(least.withoutFaults))")
             var traced = least
             traced.keepsTrace = true
             let report = try Simulation.run(seed: seed, traced)
-            for line in report.trace { print(line) }
-            for violation in report.violations { print(violation) }
+            for line in report.trace { say(line) }
+            for violation in report.violations { say(violation) }
         }
     }
 
@@ -96,12 +96,17 @@ struct Simulate {
             let found = try arguments.seeds.first { try !Simulation.run(seed: $0, planted).violations.isEmpty }
             if let found {
                 let report = try Simulation.run(seed: found, planted)
-                print("\(bug.rawValue): seed \(found): \(report.violations.first.map(String.init(describing:)) ?? "")")
+                say("\(bug.rawValue): seed \(found): \(report.violations.first.map(String.init(describing:)) ?? "")")
             } else {
-                print("\(bug.rawValue): NOT FOUND in \(arguments.seeds.count) seeds")
+                say("\(bug.rawValue): NOT FOUND in \(arguments.seeds.count) seeds")
                 missed.append(bug)
             }
         }
         if !missed.isEmpty { exit(1) }
     }
+}
+
+/// Writes a line at once: a run that is ended from outside has said what it found.
+func say(_ line: Any) {
+    FileHandle.standardOutput.write(Data("\(line)\n".utf8))
 }

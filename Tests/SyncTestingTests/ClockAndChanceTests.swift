@@ -22,6 +22,7 @@ import Testing
                 if let next = await iterator.next() { woken.append(next) }
             }
             #expect(woken == [1, 2, 3])
+            try await group.waitForAll()
         }
         #expect(clock.sleeperCount == 0)
     }

@@ -9,7 +9,8 @@ struct RandomTests {
     /// What must have happened to at least one of the seeds, or the test has proved too little.
     private static let wanted: Set = [
         "applied verdict", "merged verdict", "conflict verdict", "rejected verdict", "blocked verdict",
-        "retry verdict", "no connection", "time-out", "500", "503", "429", "401", "413", "400", "410", "stopped",
+        "retry verdict", "missing verdict", "no connection", "time-out", "500", "503", "429", "401", "413", "400",
+        "410", "stopped",
         "late answer", "retry", "discard", "restart", "inverse by cancel", "cancelled by cancel",
         "a call that could not be recorded", "a suspect set aside",
     ]

@@ -1,5 +1,6 @@
 import Foundation
 import HTTPTypes
+import Logging
 import SyncCore
 import SyncServer
 import SyncTesting
@@ -70,7 +71,8 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
         let wire = InProcessHTTP { [unowned self] body in self.service.sync(account: "account", body: body) }
         let exchange = try BatchExchange(
             endpoint: "https://server.invalid", http: wire, clock: virtual, wallClock: clock,
-            ids: SeededIDs(seed: seed ^ UInt64(device)))
+            ids: SeededIDs(seed: seed ^ UInt64(device)),
+            logger: Logger(label: "simulator", factory: { _ in SwiftLogNoOpLogHandler() }))
         connections[device] = (wire, exchange)
         return (wire, exchange)
     }

@@ -58,6 +58,12 @@ struct Suspicion: Sendable, Hashable {
         refusals = 0
     }
 
+    /// A change's attempts as they are now: a probe may have come back since it was claimed.
+    func attempts(of queued: QueuedChange) -> Int {
+        let member = members.first { $0.id == queued.change.id }
+        return max(queued.attempts, member?.attempts ?? 0)
+    }
+
     /// A request failed that carried several.
     mutating func failedTogether(isPossiblyOwn: Bool) {
         forget()

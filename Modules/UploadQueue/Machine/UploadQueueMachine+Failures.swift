@@ -106,7 +106,7 @@ extension UploadQueueMachine {
 
     private func unanswered(_ claim: Claim) -> [Settlement.Outcome] {
         claim.changes.map {
-            Settlement.Outcome(changeID: $0.change.id, kind: .unanswered(attempts: $0.attempts))
+            Settlement.Outcome(changeID: $0.change.id, kind: .unanswered(attempts: suspicion.attempts(of: $0)))
         }
     }
 

@@ -60,7 +60,7 @@ extension UploadQueueMachine {
         func made(_ kind: Settlement.Outcome.Kind) -> Settlement.Outcome {
             Settlement.Outcome(changeID: id, kind: kind, isClamped: result?.isClamped ?? false)
         }
-        let unanswered = made(.unanswered(attempts: queued.attempts))
+        let unanswered = made(.unanswered(attempts: suspicion.attempts(of: queued)))
         guard let result else { return unanswered }
         if result.isClamped { plan.events.append(.clamped(id)) }
         switch result.verdict {
