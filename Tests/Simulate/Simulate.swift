@@ -93,7 +93,11 @@ struct Simulate {
         for bug in arguments.bugs {
             var planted = options
             planted.bug = bug
-            let found = try arguments.seeds.first { try !Simulation.run(seed: $0, planted).violations.isEmpty }
+            // A seed that fails without the bug finds nothing.
+            let found = try arguments.seeds.first { seed in
+                try !Simulation.run(seed: seed, planted).violations.isEmpty
+                    && Simulation.run(seed: seed, options).violations.isEmpty
+            }
             if let found {
                 let report = try Simulation.run(seed: found, planted)
                 say("\(bug.rawValue): seed \(found): \(report.violations.first.map(String.init(describing:)) ?? "")")

@@ -101,6 +101,9 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
             var answer = try await deliver(request)
             guard request.epoch != nil else { return answer }
             answer.epoch += "-foreign"
+            // Another history has other records and other versions.
+            answer.page = ArrayPage([])
+            answer.currentSyncVersion += 50
             record.cover(.foreignAnswer)
             return answer
         case .foreignDataset:
