@@ -40,13 +40,29 @@ final class AppliedTable {
         "SELECT 1 FROM \(RowWriter.quoted(table)) WHERE \(RowWriter.quoted(column)) = ?"
     }
 
-    /// The column values of the declared fields that the record has, in declared order; `nil` for those it has not.
+    /// A row as it is bound: the id, then the values of the declared fields that the record has, in declared order.
+    struct BoundRow {
+        var arguments: [DatabaseValue]
+        /// Which of the first 64 declared fields are there, a bit each.
+        var mask: UInt64
+        /// Whether a declared field is not.
+        var lacksFields: Bool
+    }
+
     /// - Throws: ``ValueMismatch`` for a value of another type than declared.
-    func columns(_ fields: [String: FieldValue]) throws -> [DatabaseValue?] {
-        try entity.fields.map { field in
-            guard let value = fields[field.name] else { return nil }
-            return try RowCodec.column(value, of: field, in: entity.name)
+    func bind(_ record: ServerRecord) throws -> BoundRow {
+        var row = BoundRow(arguments: [], mask: 0, lacksFields: false)
+        row.arguments.reserveCapacity(entity.fields.count + 1)
+        row.arguments.append(record.key.id.databaseValue)
+        for (index, field) in entity.fields.enumerated() {
+            guard let value = record.fields[field.name] else {
+                row.lacksFields = true
+                continue
+            }
+            row.arguments.append(try RowCodec.column(value, of: field, in: entity.name))
+            row.mask |= 1 << UInt64(index & 63)
         }
+        return row
     }
 
     /// The first record that these fields refer to and that is not here.
@@ -75,25 +91,19 @@ final class AppliedTable {
     /// A row that was there is there no more, with whatever went with it.
     func forgetKnown() { known = [:] }
 
-    /// Inserts or updates the row; columns of fields that are `nil` stay as they are.
-    func upsert(_ id: String, _ values: [DatabaseValue?]) throws {
-        guard values.count <= 64 else {
-            return try run(try prepare(values.map { $0 != nil }), id, values)
+    /// Inserts or updates the row; columns of fields that the record has not stay as they are.
+    func upsert(_ record: ServerRecord, _ row: BoundRow) throws {
+        // The mask tells rows of up to 64 fields apart; wider tables look at their statement anew.
+        let isNarrow = entity.fields.count <= 64
+        let statement: Statement
+        if isNarrow, let known = upserts[row.mask] {
+            statement = known
+        } else {
+            statement = try prepare(entity.fields.map { record.fields[$0.name] != nil })
+            if isNarrow { upserts[row.mask] = statement }
         }
-        var mask: UInt64 = 0
-        for (index, value) in values.enumerated() where value != nil { mask |= 1 << UInt64(index) }
-        if let statement = upserts[mask] { return try run(statement, id, values) }
-        let statement = try prepare(values.map { $0 != nil })
-        upserts[mask] = statement
-        try run(statement, id, values)
-    }
-
-    private func run(_ statement: Statement, _ id: String, _ values: [DatabaseValue?]) throws {
-        var arguments: [DatabaseValue] = [id.databaseValue]
-        arguments.reserveCapacity(values.count + 1)
-        for case let value? in values { arguments.append(value) }
         do {
-            try statement.execute(arguments: StatementArguments(arguments))
+            try statement.execute(arguments: StatementArguments(row.arguments))
         } catch {
             // SQLite repeats the error of a statement that failed once: it is prepared anew.
             upserts = [:]

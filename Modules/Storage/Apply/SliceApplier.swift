@@ -18,6 +18,9 @@ final class SliceApplier {
     private var tables: [String: AppliedTable] = [:]
     private let hasQueue: Bool
     private var hasHeld: Bool
+    /// Records that were looked up in the queue, and those of them that are there.
+    private var asked: Set<RecordKey> = []
+    private var unsent: Set<RecordKey> = []
     /// Fields (`card.desc`) that the server's records are known to lack.
     private var missingFields: Set<String> = []
 
@@ -45,6 +48,7 @@ final class SliceApplier {
     }
 
     func apply(_ records: [ServerRecord]) throws {
+        try lookUpUnsent(records)
         var waiting: [(record: ServerRecord, missing: RecordKey)] = []
         for record in records {
             switch try take(record) {
@@ -81,6 +85,28 @@ final class SliceApplier {
             guard let table = try table(key.entity), try table.writer.exists(db, key.id) else { continue }
             try release(key)
         }
+    }
+
+    /// Which of the slice's records have entries in the queue: one question for each entity.
+    private func lookUpUnsent(_ records: [ServerRecord]) throws {
+        guard hasQueue else { return }
+        var ids: [String: [FieldValue]] = [:]
+        for record in records {
+            ids[record.key.entity, default: []].append(.string(record.key.id))
+            asked.insert(record.key)
+        }
+        let sql = "SELECT DISTINCT id FROM sync_change WHERE entity = ? AND id IN (SELECT value FROM json_each(?))"
+        for (entity, all) in ids.sorted(by: { $0.key < $1.key }) {
+            let list = try FieldValue.array(all).jsonText()
+            for id in try String.fetchAll(db.cachedStatement(sql: sql), arguments: [entity, list]) {
+                unsent.insert(RecordKey(entity, id))
+            }
+        }
+    }
+
+    /// Whether the record has entries in the queue.
+    private func isUnsent(_ key: RecordKey) throws -> Bool {
+        try asked.contains(key) ? unsent.contains(key) : Base.hasRemaining(db, key)
     }
 
     // MARK: - Waiting for others
@@ -201,9 +227,9 @@ final class SliceApplier {
             return .held(.unknownEntity, "“\(record.key.entity)” is not declared here")
         }
         if record.presence != .live { return try remove(record, table) }
-        let values: [DatabaseValue?]
+        let row: AppliedTable.BoundRow
         do {
-            values = try table.columns(record.fields)
+            row = try table.bind(record)
         } catch let mismatch as ValueMismatch {
             return .held(.type, mismatch.description)
         }
@@ -211,10 +237,10 @@ final class SliceApplier {
             return .waits(missing)
         }
         do {
-            if try pass.journalsLosses || (hasQueue && Base.hasRemaining(db, record.key)) {
+            if try pass.journalsLosses || (hasQueue && isUnsent(record.key)) {
                 return try rebase(record, table)
             }
-            return try write(record, values, table)
+            return try write(record, row, table)
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
             try forgetVersion(record.key, table)
             return .held(.constraint, error.message ?? "a constraint of “\(table.entity.table)”")
@@ -222,17 +248,17 @@ final class SliceApplier {
     }
 
     /// The common case: nothing is unsent, the row becomes what the server says.
-    private func write(_ record: ServerRecord, _ values: [DatabaseValue?], _ table: AppliedTable)
-        throws -> Taken
-    {
+    private func write(
+        _ record: ServerRecord, _ row: AppliedTable.BoundRow, _ table: AppliedTable
+    ) throws -> Taken {
         try mark.execute(arguments: [
-            record.key.entity, record.key.id, record.version, extra(record, table.entity), pass.number,
+            record.key.entity, record.key.id, record.version, extra(record, row, table.entity), pass.number,
             pass.floor,
         ])
         // Below the version held: the newer one stays.
         guard db.changesCount > 0 else { return .done }
-        if values.contains(where: { $0 == nil }) { try noteMissingFields(record.key, values, table) }
-        try table.upsert(record.key.id, values)
+        if row.lacksFields { try noteMissingFields(record, table) }
+        try table.upsert(record, row)
         try noteApplied(record)
         return .done
     }
@@ -332,10 +358,9 @@ final class SliceApplier {
     // MARK: - Unknown fields, conflicts, losses
 
     /// An older server keeps no value for a field that has one here: it stays, and one event says so (DAT-21).
-    private func noteMissingFields(
-        _ key: RecordKey, _ values: [DatabaseValue?], _ table: AppliedTable
-    ) throws {
-        for (field, value) in zip(table.entity.fields, values) where value == nil {
+    private func noteMissingFields(_ record: ServerRecord, _ table: AppliedTable) throws {
+        let key = record.key
+        for field in table.entity.fields where record.fields[field.name] == nil {
             let name = "\(key.entity).\(field.name)"
             guard !missingFields.contains(name) else { continue }
             guard try table.hasValue(field, key.id) else { continue }
@@ -354,10 +379,11 @@ final class SliceApplier {
         return record.fields.filter { !names.contains($0.key) }
     }
 
-    private func extra(_ record: ServerRecord, _ entity: EntitySchema) throws -> String? {
-        // Counting first: most records have no field that is not declared.
-        let names = context.fieldNames[entity.name] ?? []
-        guard record.fields.keys.contains(where: { !names.contains($0) }) else { return nil }
+    private func extra(
+        _ record: ServerRecord, _ row: AppliedTable.BoundRow, _ entity: EntitySchema
+    ) throws -> String? {
+        // Counting is enough mostly: the id was bound, too.
+        guard record.fields.count > row.arguments.count - 1 else { return nil }
         return try FieldValue.object(unknown(record, entity)).jsonText()
     }
 
