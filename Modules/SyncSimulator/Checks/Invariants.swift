@@ -29,11 +29,7 @@ struct Invariants {
             }
             // Merged: another change of the same record has taken it in, and is queued or decided.
             let others = (ledger.byRecord[entry.record] ?? []).filter { $0 != entry.key }
-            if waiting.contains(entry.record)
-                || others.contains(where: { decided.contains($0) || ledger.fates[$0] != nil })
-            {
-                return nil
-            }
+            if waiting.contains(entry.record) || others.contains(where: decided.contains) { return nil }
             // Elided: made and deleted here before anybody else heard of it.
             let keys = ledger.byRecord[entry.record] ?? []
             let operations = keys.compactMap { ledger.entries[$0]?.operation }
@@ -102,15 +98,6 @@ struct Invariants {
                 !hasUnsentBelow(record.key, waiting)
             else { return nil }
             return ("I5", "checkpoint \(facts.checkpoint), but \(record.key), dead at \(record.version), still shows")
-        }
-    }
-
-    /// Whether a record that the server has as dead is kept here for what is unsent under it.
-    var hasTombstoneOverUnsent: Bool {
-        let waiting = Set(facts.queue.map(\.record))
-        return server.contains { record in
-            record.presence != .live && facts.rows.rows[record.key] != nil && record.version <= facts.checkpoint
-                && hasUnsentBelow(record.key, waiting)
         }
     }
 

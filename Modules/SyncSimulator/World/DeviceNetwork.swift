@@ -151,7 +151,6 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
             return answer
         } catch {
             record.note("failure \(error.kind.rawValue) \(error.code ?? "")")
-            if error.code == "checkpointExpired" { record.cover(.expiredCheckpoint) }
             throw error
         }
     }

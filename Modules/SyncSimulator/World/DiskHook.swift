@@ -17,7 +17,6 @@ final class DiskHook: @unchecked Sendable {
     /// What a dead process left in memory is being cleared away: nothing of that reaches the files that count.
     var isClearing = false
     private(set) var struckCommits = 0
-    private(set) var diedInTransaction = false
     /// Takes the picture.
     var onCrash: () -> Void = {}
     var note: (String) -> Void = { _ in }
@@ -30,7 +29,6 @@ final class DiskHook: @unchecked Sendable {
         statements += 1
         guard crashes.remove(statements) != nil else { return true }
         note("crash at statement \(statements)")
-        diedInTransaction = diedInTransaction || !sql.hasPrefix("BEGIN")
         kill()
         return false
     }

@@ -137,17 +137,6 @@ final class World {
     }
 
     private func report() -> SeedReport {
-        for device in devices {
-            if device.hook.struckCommits > 0 {
-                record.cover(.failedCommit)
-                record.struck("failed commit")
-            }
-            if device.hook.diedInTransaction { record.cover(.crashInTransaction) }
-        }
-        return summary()
-    }
-
-    private func summary() -> SeedReport {
         SeedReport(
             seed: seed, devices: devices.count, localWrites: record.localWrites, faults: record.faults,
             coverage: record.coverage, violations: record.violations, traceHash: executor.traceHash,
@@ -204,10 +193,6 @@ final class World {
 
     /// Takes over changes that were committed in the very moment in which the last process died.
     private func adopt(_ index: Int) {
-        let unsure = devices[index].read { try DeviceFacts($0, options.schema) }?.undecided ?? []
-        if unsure.contains(where: { record.decided.contains($0.key) }) {
-            record.cover(.crashBetweenEffectAndAcknowledgement)
-        }
         let known = ledgers[index].entries
         for entry in devices[index].read({ try Ledger.changes($0, above: 0) }) ?? [] where known[entry.key] == nil {
             ledgers[index].add(entry)
@@ -223,7 +208,6 @@ final class World {
         let invariants = Invariants(
             schema: options.schema, device: index, facts: facts, ledger: ledgers[index], decided: record.decided,
             server: server.records, serverEpoch: server.epoch)
-        if invariants.hasTombstoneOverUnsent { record.cover(.tombstoneUnderUnsentChild) }
         for (invariant, message) in invariants.check() {
             record.violate(invariant, "device \(index): \(message)")
         }
