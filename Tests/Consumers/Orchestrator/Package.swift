@@ -6,7 +6,11 @@ let package = Package(
     platforms: [.macOS(.v15)],
     dependencies: [.package(name: "Ferry", path: "../../..")],
     targets: [
-        .executableTarget(name: "Consumer", dependencies: [.product(name: "Orchestrator", package: "Ferry")])
+        .executableTarget(
+            name: "Consumer",
+            dependencies: [
+                .product(name: "Orchestrator", package: "Ferry"), .product(name: "SyncCore", package: "Ferry"),
+            ])
     ],
     swiftLanguageModes: [.v6]
 )

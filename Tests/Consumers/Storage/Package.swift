@@ -6,7 +6,9 @@ let package = Package(
     platforms: [.macOS(.v15)],
     dependencies: [.package(name: "Ferry", path: "../../..", traits: [])],
     targets: [
-        .executableTarget(name: "Consumer", dependencies: [.product(name: "Storage", package: "Ferry")])
+        .executableTarget(
+            name: "Consumer",
+            dependencies: [.product(name: "Storage", package: "Ferry"), .product(name: "SyncCore", package: "Ferry")])
     ],
     swiftLanguageModes: [.v6]
 )

@@ -6,7 +6,9 @@ let package = Package(
     platforms: [.macOS(.v15)],
     dependencies: [.package(name: "Ferry", path: "../../..")],
     targets: [
-        .executableTarget(name: "Consumer", dependencies: [.product(name: "Transport", package: "Ferry")])
+        .executableTarget(
+            name: "Consumer",
+            dependencies: [.product(name: "Transport", package: "Ferry"), .product(name: "SyncCore", package: "Ferry")])
     ],
     swiftLanguageModes: [.v6]
 )

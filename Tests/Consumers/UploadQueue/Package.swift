@@ -6,7 +6,11 @@ let package = Package(
     platforms: [.macOS(.v15)],
     dependencies: [.package(name: "Ferry", path: "../../..", traits: [])],
     targets: [
-        .executableTarget(name: "Consumer", dependencies: [.product(name: "UploadQueue", package: "Ferry")])
+        .executableTarget(
+            name: "Consumer",
+            dependencies: [
+                .product(name: "UploadQueue", package: "Ferry"), .product(name: "SyncCore", package: "Ferry"),
+            ])
     ],
     swiftLanguageModes: [.v6]
 )
