@@ -42,12 +42,6 @@ enum Lease {
         return kill(number, 0) != 0 && errno == ESRCH
     }
 
-    /// Whether somebody has it that has not run out.
-    static func isTaken(_ db: Database, now: Int64) throws -> Bool {
-        let sql = "SELECT 1 FROM sync_lease WHERE one = 1 AND holder IS NOT NULL AND expires > ?"
-        return try Row.fetchOne(db, sql: sql, arguments: [now]) != nil
-    }
-
     static func release(_ db: Database, holder: String) throws {
         try db.execute(
             sql: "UPDATE sync_lease SET holder = NULL, expires = NULL WHERE one = 1 AND holder = ?", arguments: [holder]
