@@ -7,7 +7,8 @@ extension Store: DownloadLog {
         try perform("noting a download") { db in
             try db.cachedStatement(
                 sql: """
-                    INSERT INTO sync_download (scope, priority, asked) VALUES (?, ?, ?)
+                    INSERT INTO sync_download (scope, priority, asked)
+                    VALUES (?1, ?2, max(?3, coalesce((SELECT max(asked) + 1 FROM sync_download), ?3)))
                     ON CONFLICT (scope) DO UPDATE SET priority = max(priority, excluded.priority)
                     """
             ).execute(arguments: [request.scope, request.priority, now])

@@ -190,4 +190,40 @@ struct CaptureTests {
         #expect(try f.int("SELECT count(*) FROM board") == 0)
         #expect(try f.int("SELECT count(*) FROM sync_change") == 0)
     }
+
+    @Test(
+        "An entity with explicit changes: the row and its change in one transaction; a write that passes by is reported"
+    )
+    func explicit() async throws {
+        let f = try Fixture(Schema([EntitySchema("note", capture: .explicit, fields: [.text("text")])]))
+        let key = RecordKey("note", "n1")
+        let create = FoundChange(
+            record: key, operation: .create, fields: ["text": FieldDelta(old: nil, new: "A")])
+        try await f.store.write(recording: [create], intent: "jot") { db in
+            try db.execute(sql: "INSERT INTO note VALUES ('n1', 'A')")
+        }
+        #expect(try f.changes().map(\.intent) == ["jot"])
+        #expect(try await f.store.events().isEmpty)
+        try f.sql("UPDATE note SET text = 'B'")
+        #expect(try f.changes().count == 1)
+        #expect(try await f.store.events().map(\.kind) == ["passedBy"])
+        await #expect(throws: StoreFailure.self) {
+            let bad = FoundChange(
+                record: key, operation: .update, fields: ["text": FieldDelta(old: "B", new: .double(.nan))])
+            try await f.store.write(recording: [bad]) { try $0.execute(sql: "UPDATE note SET text = 'C'") }
+        }
+        #expect(try f.text("SELECT text FROM note") == "B")
+        let next = try await f.store.apply(
+            PageSlice(records: [record("note", "n1", 3, ["text": "S"])], from: 0, checkpoint: 3, epoch: "e-1"))
+        #expect(next.applied == 1)
+        #expect(try f.text("SELECT text FROM note") == "A")
+    }
+
+    @Test("Capture by a dirty flag is refused in so many words")
+    func dirtyFlag() throws {
+        let failure = #expect(throws: StoreFailure.self) {
+            try Fixture(Schema([EntitySchema("note", capture: .dirtyFlag, fields: [.text("text")])]))
+        }
+        #expect(failure?.kind == .invalid)
+    }
 }

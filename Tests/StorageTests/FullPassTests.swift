@@ -133,4 +133,38 @@ struct FullPassTests {
         #expect(try f.int("SELECT count(*) FROM board WHERE id = 'b10'") == 0)
         #expect(try await f.store.failures().count == 1)
     }
+
+    @Test("What was acknowledged while a pass runs stays, though the pass leaves it out", arguments: [nil, "e-2"])
+    func acknowledged(epoch: String?) async throws {
+        let f = try Fixture()
+        try await boards(f, 10)
+        try await f.store.beginFullPass(epoch: epoch)
+        try f.sql("INSERT INTO board (id, name) VALUES ('new', 'N')")
+        try f.sql("UPDATE board SET name = 'Mine' WHERE id = 'b10'")
+        let claim = try await f.store.settle(Settlement(), claim: ClaimLimits())
+        let outcomes = zip(claim.changes, [21, 22]).map { change, version in
+            Settlement.Outcome(
+                changeID: change.change.id, kind: .applied(version: Int64(version), overwrote: [:], serverID: nil))
+        }
+        _ = try await f.store.settle(Settlement(outcomes: outcomes), claim: nil)
+        let records = (1...9).map { record("board", "b\($0)", Int64($0), ["name": .string("B\($0)")]) }
+        _ = try await f.store.apply(
+            PageSlice(records: records, from: 0, checkpoint: 22, epoch: epoch ?? Fixture.epoch))
+        #expect(try await f.store.endFullPass(confirmed: false) == .removed(0))
+        #expect(try f.int("SELECT count(*) FROM board") == 11)
+    }
+
+    @Test("A record that was held before a pass, and that it does not bring, does not come with its parent later")
+    func heldBefore() async throws {
+        let f = try Fixture()
+        try await boards(f, 1)
+        try await f.apply(record("list", "l1", 5, ["name": "L", "idBoard": "b9"]))
+        #expect(try await f.store.position().held == 1)
+        try await f.store.beginFullPass(epoch: "e-2")
+        let records = [record("board", "b1", 1, ["name": "B1"]), record("board", "b9", 2, ["name": "B9"])]
+        _ = try await f.store.apply(PageSlice(records: records, from: 0, checkpoint: 2, epoch: "e-2"))
+        #expect(try await f.store.endFullPass(confirmed: false) == .removed(0))
+        #expect(try f.int("SELECT count(*) FROM list") == 0)
+        #expect(try await f.store.position().held == 0)
+    }
 }

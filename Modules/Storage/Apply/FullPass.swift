@@ -34,6 +34,8 @@ enum FullPass {
         } else if state.isRunning, state.isOfNewEpoch {
             try Meta.set(db, .epochPass, number)
         }
+        // All of it comes again, or is not there any more.
+        try db.execute(sql: "DELETE FROM sync_held")
         try Journal.event(db, .fullPassBegan, detail: epoch ?? known, at: now)
     }
 
@@ -41,7 +43,7 @@ enum FullPass {
         let state = try PassState.read(db)
         guard state.isRunning else { return .removed(0) }
         let missing = try missing(db, state.number)
-        let free = try missing.filter { try !Base.hasRemaining(db, $0) }
+        let free = try Self.missing(db, state.number, isAlive: true).filter { try !Base.hasRemaining(db, $0) }
         let rows = Int(try Meta.integer(db, .passRows) ?? 0)
         let brought = "SELECT 1 FROM sync_record WHERE pass = ? LIMIT 1"
         let isEmpty = try Row.fetchOne(db, sql: brought, arguments: [state.number]) == nil
@@ -129,9 +131,10 @@ enum FullPass {
         try Int64.fetchOne(db, sql: "SELECT count(*) FROM sync_record WHERE base IS NULL") ?? 0
     }
 
-    private static func missing(_ db: Database, _ pass: Int64) throws -> [RecordKey] {
-        let rows = try Row.fetchAll(
-            db, sql: "SELECT entity, id FROM sync_record WHERE pass IS NULL OR pass < ?", arguments: [pass])
-        return rows.map { RecordKey($0[0], $0[1]) }
+    /// Records that the pass did not bring; those that are known to be dead have no row to lose.
+    private static func missing(_ db: Database, _ pass: Int64, isAlive: Bool = false) throws -> [RecordKey] {
+        let alive = isAlive ? "AND base IS NULL" : ""
+        let sql = "SELECT entity, id FROM sync_record WHERE (pass IS NULL OR pass < ?) \(alive)"
+        return try Row.fetchAll(db, sql: sql, arguments: [pass]).map { RecordKey($0[0], $0[1]) }
     }
 }

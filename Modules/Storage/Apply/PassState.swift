@@ -14,6 +14,9 @@ struct PassState {
     var floor: Int64 { isRunning ? number : 0 }
     var journalsLosses: Bool { isRunning && isOfNewEpoch }
 
+    /// The present number, in SQL.
+    static let present = "(SELECT value FROM sync_meta WHERE key = 'pass')"
+
     static func read(_ db: Database) throws -> PassState {
         let number = try Meta.integer(db, .pass) ?? 0
         let isRunning = try Meta.integer(db, .passRuns) == 1

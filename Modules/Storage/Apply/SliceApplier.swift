@@ -14,13 +14,10 @@ final class SliceApplier {
     let pass: PassState
     let now: Int64
     private(set) var report = SliceReport()
-    private let mark: Statement
+    private let marks: RecordMarks
     private var tables: [String: AppliedTable] = [:]
     private let hasQueue: Bool
     private var hasHeld: Bool
-    /// Records that were looked up in the queue, and those of them that are there.
-    private var asked: Set<RecordKey> = []
-    private var unsent: Set<RecordKey> = []
     /// Fields (`card.desc`) that the server's records are known to lack.
     private var missingFields: Set<String> = []
 
@@ -31,13 +28,7 @@ final class SliceApplier {
         pass = try PassState.read(db)
         hasQueue = try Row.fetchOne(db.cachedStatement(sql: "SELECT 1 FROM sync_change LIMIT 1")) != nil
         hasHeld = try !HeldRecords.isEmpty(db)
-        // A record of a full pass is taken whatever version was held before: another history counts anew.
-        mark = try db.cachedStatement(
-            sql: """
-                INSERT INTO sync_record (entity, id, version, extra, pass) VALUES (?1, ?2, ?3, ?4, ?5)
-                ON CONFLICT (entity, id) DO UPDATE SET version = ?3, base = NULL, extra = ?4, pass = ?5
-                WHERE ?3 >= version OR pass IS NULL OR pass < ?6
-                """)
+        marks = RecordMarks(db, pass, hasQueue: hasQueue)
     }
 
     /// What became of one record.
@@ -48,7 +39,7 @@ final class SliceApplier {
     }
 
     func apply(_ records: [ServerRecord]) throws {
-        try lookUpUnsent(records)
+        try marks.lookUp(records)
         var waiting: [(record: ServerRecord, missing: RecordKey)] = []
         for record in records {
             switch try take(record) {
@@ -61,6 +52,7 @@ final class SliceApplier {
         for (record, missing) in waiting {
             try hold(record, .parent, "\(missing) is not here", waits: missing)
         }
+        try marks.flush()
     }
 
     /// Tries again what is held for other reasons than a parent.
@@ -72,6 +64,7 @@ final class SliceApplier {
                 try release(record.key)
             }
         }
+        try marks.flush()
     }
 
     /// Tries those that wait for a parent that is here by now.
@@ -85,28 +78,7 @@ final class SliceApplier {
             guard let table = try table(key.entity), try table.writer.exists(db, key.id) else { continue }
             try release(key)
         }
-    }
-
-    /// Which of the slice's records have entries in the queue: one question for each entity.
-    private func lookUpUnsent(_ records: [ServerRecord]) throws {
-        guard hasQueue else { return }
-        var ids: [String: [FieldValue]] = [:]
-        for record in records {
-            ids[record.key.entity, default: []].append(.string(record.key.id))
-            asked.insert(record.key)
-        }
-        let sql = "SELECT DISTINCT id FROM sync_change WHERE entity = ? AND id IN (SELECT value FROM json_each(?))"
-        for (entity, all) in ids.sorted(by: { $0.key < $1.key }) {
-            let list = try FieldValue.array(all).jsonText()
-            for id in try String.fetchAll(db.cachedStatement(sql: sql), arguments: [entity, list]) {
-                unsent.insert(RecordKey(entity, id))
-            }
-        }
-    }
-
-    /// Whether the record has entries in the queue.
-    private func isUnsent(_ key: RecordKey) throws -> Bool {
-        try asked.contains(key) ? unsent.contains(key) : Base.hasRemaining(db, key)
+        try marks.flush()
     }
 
     // MARK: - Waiting for others
@@ -192,6 +164,7 @@ final class SliceApplier {
     private func hold(
         _ record: ServerRecord, _ reason: HeldRecord.Reason, _ detail: String, waits: RecordKey? = nil
     ) throws {
+        try marks.flush()
         if let version = try HeldRecords.version(db, record.key), version > record.version { return }
         let isNew = try HeldRecords.version(db, record.key) == nil
         try HeldRecords.hold(db, record, reason, detail: detail, waits: waits)
@@ -237,12 +210,11 @@ final class SliceApplier {
             return .waits(missing)
         }
         do {
-            if try pass.journalsLosses || (hasQueue && isUnsent(record.key)) {
+            if try pass.journalsLosses || marks.isUnsent(record.key) {
                 return try rebase(record, table)
             }
             return try write(record, row, table)
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
-            try forgetVersion(record.key, table)
             return .held(.constraint, error.message ?? "a constraint of “\(table.entity.table)”")
         }
     }
@@ -251,20 +223,18 @@ final class SliceApplier {
     private func write(
         _ record: ServerRecord, _ row: AppliedTable.BoundRow, _ table: AppliedTable
     ) throws -> Taken {
-        try mark.execute(arguments: [
-            record.key.entity, record.key.id, record.version, extra(record, row, table.entity), pass.number,
-            pass.floor,
-        ])
-        // Below the version held: the newer one stays.
-        guard db.changesCount > 0 else { return .done }
+        guard try !marks.isBelowHeld(record) else { return .done }
         if row.lacksFields { try noteMissingFields(record, table) }
         try table.upsert(record, row)
+        marks.note(record, extra: try extra(record, row, table.entity))
         try noteApplied(record)
         return .done
     }
 
     /// The record becomes the base, and what is unsent is replayed on top.
     private func rebase(_ record: ServerRecord, _ table: AppliedTable) throws -> Taken {
+        try marks.flush()
+        defer { marks.forget(record.key) }
         let stored = try StoredRecord.read(db, record.key)
         if let stored, stored.version > record.version, try !pass.isNew(db, record.key) { return .done }
         let changes = try Base.remaining(db, of: record.key, context.schema)
@@ -301,6 +271,8 @@ final class SliceApplier {
 
     /// A tombstone, or a leave.
     private func remove(_ record: ServerRecord, _ table: AppliedTable) throws -> Taken {
+        try marks.flush()
+        defer { marks.forget(record.key) }
         let stored = try StoredRecord.read(db, record.key)
         if let stored, stored.version > record.version, try !pass.isNew(db, record.key) { return .done }
         if record.presence == .gone {
@@ -334,16 +306,6 @@ final class SliceApplier {
         if hasHeld { try HeldRecords.forget(db, record.key) }
         report.applied += 1
         report.touched.append(record.key)
-    }
-
-    /// The version was noted, but the row could not be written: what is held here is not what the version says.
-    private func forgetVersion(_ key: RecordKey, _ table: AppliedTable) throws {
-        if try table.writer.exists(db, key.id) {
-            try db.cachedStatement(sql: "UPDATE sync_record SET version = 0 WHERE entity = ? AND id = ?")
-                .execute(arguments: [key.entity, key.id])
-        } else {
-            try StoredRecord.delete(db, key)
-        }
     }
 
     private func table(_ entity: String) throws -> AppliedTable? {

@@ -22,7 +22,7 @@ struct CaptureTriggers {
 
     /// `CREATE TRIGGER` statements by name.
     var statements: [(name: String, sql: String)] {
-        guard entity.capture == .triggers else { return [] }
+        guard entity.capture == .triggers else { return guards }
         var all = [
             ("insert", insert), ("before", before), ("delete", delete),
         ]
@@ -31,6 +31,24 @@ struct CaptureTriggers {
         return all.map { suffix, sql in
             let name = "\(Self.prefix)\(entity.name)_\(suffix)"
             return (name, "CREATE TRIGGER \(CaptureSQL.quoted(name)) \(sql)")
+        }
+    }
+
+    /// Where the app hands its changes over itself, a write that passes that by is reported.
+    private var guards: [(name: String, sql: String)] {
+        guard entity.capture == .explicit else { return [] }
+        return [("INSERT", "NEW"), ("UPDATE", "NEW"), ("DELETE", "OLD")].map { event, row in
+            let name = "\(Self.prefix)\(entity.name)_guard_\(event.lowercased())"
+            let sql = """
+                CREATE TRIGGER \(CaptureSQL.quoted(name)) AFTER \(event) ON \(table)
+                WHEN \(CaptureSQL.isApp)
+                BEGIN
+                  INSERT INTO sync_event (at, kind, entity, id, detail)
+                  SELECT \(CaptureSQL.wall), 'passedBy', \(self.name), \(row).\(key), '\(event.lowercased())'
+                  FROM sync_clock WHERE one = 1;
+                END
+                """
+            return (name, sql)
         }
     }
 

@@ -1,4 +1,4 @@
-import GRDB
+public import GRDB
 public import SyncCore
 
 /// Entries of the change log that no trigger made: what a handler found, what the app hands over, what triggers missed.
@@ -64,6 +64,20 @@ enum FoundChanges {
 }
 
 extension Store {
+    /// Writes rows and hands over what the app itself computed of it, in one transaction: for entities that are declared
+    /// with `capture: .explicit`. Triggers are silent within `body`, so entities that they watch do not belong there.
+    /// - Throws: ``StoreFailure``, as ``record(_:intent:)``; an error of `body` comes as one. Nothing is left behind then.
+    public func write<T: Sendable>(
+        recording changes: [FoundChange], intent: String? = nil, _ body: @Sendable (Database) throws -> T
+    ) throws(StoreFailure) -> T {
+        let now = now
+        return try perform("writing") { db in
+            let result = try RowWriter.applying(db) { try body(db) }
+            for change in changes { try FoundChanges.add(db, change, schema, now: now, intent: intent) }
+            return result
+        }
+    }
+
     /// Puts changes into the queue that no trigger saw: what a handler found, or an app that computes its own deltas.
     ///
     /// All of them stand or none; each gets the next sequence, stamp and key. The rows are the caller's business.

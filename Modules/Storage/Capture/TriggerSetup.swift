@@ -25,14 +25,24 @@ enum TriggerSetup {
             try db.execute(sql: sql)
             if !isFirst { try Journal.event(db, .triggerRemade, detail: name, at: now) }
         }
-        // No trigger saw what was inserted until now.
+        // No trigger saw what was inserted until now, unless a migration of the app's own wrote it.
+        let wasMigrating = try Meta.integer(db, .migrating) == 1
+        if wasMigrating { try Meta.set(db, .migrating, 0) }
         for entity in schema.entities
-        where unwatched.contains("\(CaptureTriggers.prefix)\(entity.name)_insert") {
+        where !wasMigrating && unwatched.contains("\(CaptureTriggers.prefix)\(entity.name)_insert") {
             try FoundChanges.addMissed(db, entity, schema, now: now)
         }
         for name in found.keys.sorted() {
             try db.execute(sql: "DROP TRIGGER \(CaptureSQL.quoted(name))")
         }
+    }
+
+    /// Takes all capture triggers away, for a migration of the app's tables; opening makes them anew.
+    static func removeAll(_ db: Database) throws {
+        let names = try String.fetchAll(
+            db, sql: "SELECT name FROM sqlite_master WHERE type = 'trigger' AND name GLOB 'sync_capture_*'")
+        for name in names { try db.execute(sql: "DROP TRIGGER \(CaptureSQL.quoted(name))") }
+        if !names.isEmpty { try Meta.set(db, .migrating, 1) }
     }
 
     /// Column sets of full unique indices besides the key's; `INSERT OR REPLACE` may replace rows by each.

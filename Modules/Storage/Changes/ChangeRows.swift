@@ -98,15 +98,6 @@ enum ChangeRows {
         return Stamp(packed: UInt64(bitPattern: packed))
     }
 
-    /// Moves the clock past a stamp that came from elsewhere.
-    ///
-    /// One beyond the year 6429 has no place in SQLite's signed integers, and the server never says such a one as its own.
-    static func observe(_ db: Database, _ stamp: Stamp) throws {
-        guard let packed = Int64(exactly: stamp.packed) else { return }
-        try db.cachedStatement(sql: "UPDATE sync_clock SET stamp = max(stamp, ?) WHERE one = 1")
-            .execute(arguments: [packed])
-    }
-
     /// How many rows `sync_change` has; capture counts up with each one, so that nobody must count a long queue.
     static func queued(_ db: Database) throws -> Int {
         try Int.fetchOne(db.cachedStatement(sql: "SELECT queued FROM sync_clock WHERE one = 1")) ?? 0

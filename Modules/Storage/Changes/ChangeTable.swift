@@ -41,7 +41,7 @@ struct ChangeTable: Sendable {
     func settle(
         _ db: Database, _ settlement: Settlement, claim limits: ClaimLimits?, now: Int64
     ) throws -> (claim: Claim, touched: [RecordKey]) {
-        if let stamp = settlement.stamp { try ChangeRows.observe(db, stamp) }
+        if let stamp = settlement.stamp { try Clock.observe(db, stamp) }
         if let schedule = settlement.schedule { try ScheduleCodec.write(db, schedule) }
         var settling = Settling(table: self, now: now)
         try settling.record(db, settlement.outcomes)

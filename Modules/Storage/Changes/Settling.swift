@@ -107,8 +107,8 @@ struct Settling {
         let held: Int64 = row[5] ?? 0
         if let version, version > held, held == row[4] ?? 0 || raised.contains(record) {
             let sql = """
-                INSERT INTO sync_record (entity, id, version) VALUES (?, ?, ?)
-                ON CONFLICT (entity, id) DO UPDATE SET version = excluded.version
+                INSERT INTO sync_record (entity, id, version, pass) VALUES (?, ?, ?, \(PassState.present))
+                ON CONFLICT (entity, id) DO UPDATE SET version = excluded.version, pass = excluded.pass
                 """
             try db.cachedStatement(sql: sql).execute(arguments: [record.entity, record.id, version])
             raised.insert(record)

@@ -57,6 +57,9 @@ enum Opening {
     ) throws(StoreFailure) -> Opened {
         do {
             return try attempt(path: path, schema, account: account, configuration)
+        } catch let failure where failure.kind == .busy && configuration.busyTimeout > 0 {
+            // Two processes that make one file at once get in each other's way for a moment, which no waiting covers.
+            return try attempt(path: path, schema, account: account, configuration)
         } catch let failure where failure.kind == .corrupt && path != ":memory:" {
             let now = configuration.clock.nowMilliseconds
             let old = try Recovery.moveAside(path, now: now)
@@ -115,6 +118,7 @@ enum Opening {
     static func prepare(
         _ database: any DatabaseWriter, _ schema: Schema, account: String?, _ configuration: StoreConfiguration
     ) throws(StoreFailure) -> ApplyContext {
+        if let migrations = configuration.migrations { try migrations.run(database) }
         let generation = Generation(database: database.path)
         do {
             let (context, number) = try database.write { db in
@@ -122,6 +126,8 @@ enum Opening {
                 try EngineTables.migrate(db)
                 try bind(db, account)
                 try setUpClock(db, configuration)
+                // PRC-04: whoever was sending is not at work any more, unless it holds the lease.
+                if try !Lease.isTaken(db, now: configuration.clock.nowMilliseconds) { try ChangeTable.recover(db) }
                 let number = try Identity.check(
                     db, path: database.path, noted: generation.read(), now: configuration.clock.nowMilliseconds)
                 if configuration.createsTables { try AppTables.create(db, schema) }

@@ -25,6 +25,8 @@ public struct StoreConfiguration: Sendable {
     public var executor: (any SerialExecutor)?
     /// Makes the app's tables from the declared fields where they are missing; `false` where the app has its migrations.
     public var createsTables: Bool
+    /// The app's own migrations, run before its tables are looked at.
+    public var migrations: AppMigrations?
     /// For tests: sees each SQL statement before it runs on the writing connection; `false` breaks it off.
     public var statementHook: (@Sendable (String) -> Bool)?
 
@@ -33,7 +35,7 @@ public struct StoreConfiguration: Sendable {
         clock: any WallClock = SystemWallClock(),  // live
         keySeed: Int64? = nil, fixesTriggerClock: Bool = false,
         executor: (any SerialExecutor)? = FileExecutor(),  // live
-        createsTables: Bool = true, statementHook: (@Sendable (String) -> Bool)? = nil
+        createsTables: Bool = true, migrations: AppMigrations? = nil, statementHook: (@Sendable (String) -> Bool)? = nil
     ) {
         self.synchronous = synchronous
         self.busyTimeout = busyTimeout
@@ -43,6 +45,7 @@ public struct StoreConfiguration: Sendable {
         self.fixesTriggerClock = fixesTriggerClock
         self.executor = executor
         self.createsTables = createsTables
+        self.migrations = migrations
         self.statementHook = statementHook
     }
 }

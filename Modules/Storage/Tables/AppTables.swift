@@ -47,6 +47,11 @@ enum AppTables {
     /// - Throws: ``StoreFailure`` (`invalid`) that says what to write instead.
     static func check(_ db: Database, _ schema: Schema) throws {
         for entity in schema.entities {
+            guard entity.capture != .dirtyFlag else {
+                throw mistake(
+                    "Capture by a dirty flag is not built; declare “\(entity.name)” with triggers, or hand its changes over."
+                )
+            }
             guard try db.tableExists(entity.table) else {
                 throw mistake("There is no table “\(entity.table)” for the entity “\(entity.name)”; create it first.")
             }

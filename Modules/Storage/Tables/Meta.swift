@@ -23,6 +23,8 @@ enum Meta {
         case epochSequence
         /// The queue's schedule, as JSON.
         case schedule
+        /// A migration of the app's own took the triggers away.
+        case migrating
         /// The declared schema, as the triggers were made for it.
         case schema
     }
