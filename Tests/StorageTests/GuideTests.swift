@@ -43,6 +43,25 @@ import Testing
         try await end(store, path)
     }
 
+    @Test("a migration of the app's tables that waiting changes follow")
+    func migration() async throws {
+        let path = try folder()
+        let early = try Store(path: path, schema: Schema([EntitySchema("board", fields: [.text("name")])]))
+        try await early.write { db in try db.execute(sql: "INSERT INTO board (id, name) VALUES ('b1', 'A')") }
+        try await early.close()
+
+        var migrations = AppMigrations()
+        migrations.register("titles", changes: [.rename(entity: "board", from: "name", to: "title")]) { db in
+            try db.execute(sql: "ALTER TABLE board RENAME COLUMN name TO title")
+        }
+        let configuration = StoreConfiguration(createsTables: false, migrations: migrations)
+        let store = try Store(
+            path: path, schema: Schema([EntitySchema("board", fields: [.text("title")])]), configuration: configuration)
+        let waiting = try await store.queued()
+        #expect(waiting.first?.change.fields["title"]?.new == "A")
+        try await end(store, path)
+    }
+
     private func folder() throws -> String {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("guide-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
