@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import SyncCore
 import Synchronization
 import Testing
@@ -22,6 +23,17 @@ struct CrashTests {
         private let number = Atomic(0)
         var value: Int { number.load(ordering: .relaxed) }
         func next() -> Int { number.add(1, ordering: .relaxed).newValue }
+    }
+
+    @Test("PRC-22 each commit is on the disk before it is answered, unless somebody chose otherwise")
+    func durability() throws {
+        for choice in [ServerConfiguration.Synchronous.full, .normal] {
+            let server = try TestServer { $0.synchronous = choice }
+            let level = try server.service.state.with { state in
+                try state?.queue.read { try Int.fetchOne($0, sql: "PRAGMA synchronous") }
+            }
+            #expect(level == (choice == .full ? 2 : 1))
+        }
     }
 
     private func requests(_ server: TestServer) -> [FieldValue] {

@@ -12,6 +12,7 @@ struct Opening {
         let versionFile = try VersionFile(database: path)
         do {
             let queue = try DatabaseQueue(path: path, configuration: databaseConfiguration)
+            try settle(queue)
             try migrate(queue)
             let kept = versionFile.read()
             return try queue.writeWithoutTransaction { db in
@@ -39,11 +40,17 @@ struct Opening {
         database.journalMode = .wal
         // Another process may make a backup; it never holds a lock for long.
         database.busyMode = .timeout(5)
-        let synchronous = configuration.synchronous.rawValue.uppercased()
-        database.prepareDatabase { db in
-            try db.execute(sql: "PRAGMA synchronous = \(synchronous)")
-        }
         return database
+    }
+
+    /// GRDB says `synchronous = NORMAL` with the write-ahead log, after a connection is prepared; so ours comes then.
+    private func settle(_ queue: DatabaseQueue) throws {
+        let synchronous = configuration.synchronous.rawValue.uppercased()
+        try queue.writeWithoutTransaction { db in
+            try db.execute(sql: "PRAGMA synchronous = \(synchronous)")
+            // 16 MiB: keys and ids come in no order.
+            try db.execute(sql: "PRAGMA cache_size = -16384")
+        }
     }
 
     private func migrate(_ queue: DatabaseQueue) throws {
