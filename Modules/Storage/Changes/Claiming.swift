@@ -192,42 +192,6 @@ struct Claiming {
             try ChangeRows.delete(db, position: position)
             settling.counted -= 1
         }
-        let epoch = try QueueFigures.epochSequence(db)
-        let plain = try db.cachedStatement(sql: "UPDATE sync_change SET state = 1, baseVersion = ? WHERE position = ?")
-        var claimed: [QueuedChange] = []
-        claimed.reserveCapacity(count)
-        for group in groups {
-            for var change in group.changes {
-                if change.state == .uncertain {
-                    try ChangeRows.setState(db, position: change.position, .uploading)
-                } else if change.state != .uploading {
-                    if group.isRewritten || hasRawForm(change) { try ChangeRows.rewrite(db, change) }
-                    change.baseVersion = try baseVersion(db, of: change, epoch)
-                    try plain.execute(arguments: [change.baseVersion, change.position])
-                }
-                change.state = .uploading
-                claimed.append(change.queued)
-            }
-        }
-        return claimed
-    }
-
-    /// Whether the stored values need the declared kinds to be read; what is sent once must read the same for ever.
-    private func hasRawForm(_ change: StoredChange) -> Bool {
-        guard let entity = table.schema[change.record.entity] else { return false }
-        return change.fields.keys.contains { name in
-            switch entity.field(name)?.kind {
-            case .boolean, .data, .date: true
-            case .text, .integer, .real, .json, nil: false
-            }
-        }
-    }
-
-    /// PROTOCOL.md, `baseVersion`: the version last accepted here; none for a create, for what the server never
-    /// acknowledged, and for a change made in an earlier epoch.
-    private func baseVersion(_ db: Database, of change: StoredChange, _ epoch: Int64) throws -> Int64? {
-        guard change.operation != .create, change.sequence > epoch else { return nil }
-        let sql = "SELECT version FROM sync_record WHERE entity = ? AND id = ? AND version > 0"
-        return try Int64.fetchOne(db.cachedStatement(sql: sql), arguments: [change.record.entity, change.record.id])
+        return try Marking.mark(db, groups.map { ($0.changes, $0.isRewritten) })
     }
 }

@@ -11,23 +11,34 @@ enum DeltaCodec {
     /// The deltas by field; a delete's have `old` only, and `null` for `new`.
     /// - Throws: `JSONFailure` for what is no such JSON.
     static func deltas(_ json: String, of entity: EntitySchema?) throws(JSONFailure) -> [String: FieldDelta] {
+        var isRaw = false
+        return try deltas(json, of: entity, isRaw: &isRaw)
+    }
+
+    /// The same.
+    /// - Parameter isRaw: becomes true where a value is another without the declared kinds.
+    static func deltas(
+        _ json: String, of entity: EntitySchema?, isRaw: inout Bool
+    ) throws(JSONFailure) -> [String: FieldDelta] {
         var deltas: [String: FieldDelta] = [:]
         var reader = JSONReader(json, maximumDepth: depth)
         try reader.beginObject()
         while let name = try reader.nextKey() {
-            deltas[name] = try delta(&reader, of: entity?.field(name))
+            deltas[name] = try delta(&reader, of: entity?.field(name), &isRaw)
         }
         try reader.finish()
         return deltas
     }
 
-    private static func delta(_ reader: inout JSONReader, of field: FieldSchema?) throws(JSONFailure) -> FieldDelta {
+    private static func delta(
+        _ reader: inout JSONReader, of field: FieldSchema?, _ isRaw: inout Bool
+    ) throws(JSONFailure) -> FieldDelta {
         var delta = FieldDelta(old: nil, new: .null)
         try reader.beginObject()
         while let member = try reader.nextKey() {
             switch member {
-            case "old": delta.old = try value(&reader, of: field)
-            case "new": delta.new = try value(&reader, of: field)
+            case "old": delta.old = try value(&reader, of: field, &isRaw)
+            case "new": delta.new = try value(&reader, of: field, &isRaw)
             case "rule": delta.rule = MergeRule(rawValue: try reader.readString()) ?? .lastWriter
             case "stamp": delta.stamp = Stamp(try reader.readString())
             default: try reader.skipValue()
@@ -36,10 +47,14 @@ enum DeltaCodec {
         return delta
     }
 
-    private static func value(_ reader: inout JSONReader, of field: FieldSchema?) throws(JSONFailure) -> FieldValue {
+    private static func value(
+        _ reader: inout JSONReader, of field: FieldSchema?, _ isRaw: inout Bool
+    ) throws(JSONFailure) -> FieldValue {
         let raw = try reader.readValue()
-        guard let field else { return raw }
-        return RowCodec.value(raw: raw, of: field)
+        guard let field, field.kind != .text, field.kind != .json else { return raw }
+        let value = RowCodec.value(raw: raw, of: field)
+        if value != raw { isRaw = true }
+        return value
     }
 
     /// The stored JSON, in the wire's form of values and in the order of the names' bytes.

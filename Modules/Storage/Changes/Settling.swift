@@ -20,11 +20,11 @@ struct Settling {
     /// The first place of a create that was set aside here.
     var firstAside: Int64?
     /// Records whose held version came from an earlier change of the same settlement.
-    private var raised: Set<RecordKey> = []
+    var raised: Set<RecordKey> = []
     /// Whether anything is set aside or waits for what is, settled changes of this settlement included.
     var hasAside = false
     /// Where the changes without a verdict stand.
-    private var places: [String: Int64] = [:]
+    var places: [String: Int64] = [:]
 
     init(table: ChangeTable, now: Int64) {
         self.table = table
@@ -38,7 +38,7 @@ struct Settling {
         let rows = try Row.fetchCursor(db.cachedStatement(sql: sql))
         while let row = try rows.next() { places[row[0]] = row[1] }
         hasAside = try QueueFigures.hasAside(db)
-        for outcome in outcomes {
+        for outcome in try acknowledgeMany(db, outcomes) {
             if let position = places.removeValue(forKey: outcome.changeID) {
                 try record(db, outcome, at: position)
             } else if let late = try Failures.find(db, key: outcome.changeID), late.doubt != .none {
@@ -56,9 +56,6 @@ struct Settling {
                 "UPDATE sync_change SET state = CASE state WHEN 1 THEN 2 ELSE state END, attempts = ? WHERE position = ?"
             try db.cachedStatement(sql: sql).execute(arguments: [attempts, position])
             return
-        case .applied(let version, let overwrote, let serverID)
-        where overwrote.isEmpty && serverID == nil && !outcome.isClamped:
-            if try acknowledge(db, at: position, version: version) { return }
         case .applied, .merged, .conflict, .setAside: break
         }
         guard let change = try ChangeRows.read(db, position: position, table.schema) else { return }
@@ -86,36 +83,6 @@ struct Settling {
     }
 
     // MARK: Done
-
-    /// The way of nearly every change: it goes, the version moves, base and row are right as they are.
-    /// - Returns: whether it was that simple.
-    private mutating func acknowledge(
-        _ db: Database, at position: Int64, version: Int64?
-    ) throws -> Bool {
-        let sql = """
-            SELECT c.key, c.entity, c.id, c.operation, c.baseVersion, r.version, r.base IS NOT NULL OR EXISTS (
-              SELECT 1 FROM sync_change e WHERE e.entity = c.entity AND e.id = c.id AND e.position < c.position)
-            FROM sync_change c LEFT JOIN sync_record r ON r.entity = c.entity AND r.id = c.id WHERE c.position = ?
-            """
-        guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [position]) else { return true }
-        let record = RecordKey(row[1], row[2])
-        // Kept apart from the row, or with earlier changes of the record still undecided.
-        let isApart: Bool = row[6]
-        guard Operation(number: row[3]) != .delete, !isApart, works[record] == nil else { return false }
-        try ChangeRows.delete(db, position: position)
-        counted -= 1
-        let held: Int64 = row[5] ?? 0
-        if let version, version > held, held == row[4] ?? 0 || raised.contains(record) {
-            let sql = """
-                INSERT INTO sync_record (entity, id, version, pass) VALUES (?, ?, ?, \(PassState.present))
-                ON CONFLICT (entity, id) DO UPDATE SET version = excluded.version, pass = excluded.pass
-                """
-            try db.cachedStatement(sql: sql).execute(arguments: [record.entity, record.id, version])
-            raised.insert(record)
-        }
-        if hasAside { try ChangeRows.release(db, blockedBy: row[0]) }
-        return true
-    }
 
     mutating func applied(
         _ db: Database, _ change: StoredChange, version: Int64?, overwrote: [String: FieldValue], serverID: String?

@@ -21,6 +21,8 @@ struct StoredChange: Hashable {
     var attempts: Int
     var conflicts: Int
     var blockedBy: String?
+    /// Whether the stored deltas need the declared kinds to be read: a trigger wrote them, not yet the engine.
+    var isRaw = false
 
     /// The numbers in the column `state`.
     enum State: Int64, Hashable {
@@ -74,8 +76,10 @@ extension StoredChange {
     /// Reads a row of ``columns``.
     /// - Throws: `JSONFailure` where the deltas cannot be read.
     init(_ row: Row, _ schema: Schema) throws {
-        let record = RecordKey(row[3], row[4])
-        self.init(row, fields: try DeltaCodec.deltas(row[9], of: schema[record.entity]))
+        var isRaw = false
+        let fields = try DeltaCodec.deltas(row[9], of: schema[row[3] as String], isRaw: &isRaw)
+        self.init(row, fields: fields)
+        self.isRaw = isRaw
     }
 
     /// Reads a row of ``columns``; deltas that cannot be read are none.

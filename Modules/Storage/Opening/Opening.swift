@@ -32,8 +32,11 @@ enum Opening {
             if path == ":memory:" { return try DatabaseQueue(configuration: settings) }
             let pool = try DatabasePool(path: path, configuration: settings)
             breaker.set(pool)
-            if configuration.synchronous == .full {
-                try pool.writeWithoutTransaction { try $0.execute(sql: "PRAGMA synchronous = FULL") }
+            try pool.writeWithoutTransaction { db in
+                // Not when the connection is prepared: GRDB says NORMAL after that.
+                if configuration.synchronous == .full { try db.execute(sql: "PRAGMA synchronous = FULL") }
+                // 8 MiB: records come in the order of their versions, which is none in the order of their ids.
+                try db.execute(sql: "PRAGMA cache_size = -8192")
             }
             return pool
         } catch {

@@ -1,6 +1,8 @@
 extension Dictionary where Key == String {
     /// The members in the order of their names' UTF-8 bytes: the same on every device, whatever the hashes.
-    package var inByteOrder: [(key: String, value: Value)] {
+    ///
+    /// Inlinable, since sorting without knowing the type took a tenth of a push.
+    @inlinable package var inByteOrder: [(key: String, value: Value)] {
         guard count > 1 else { return Array(self) }
         return sorted { $0.key.precedesByBytes($1.key) }
     }
@@ -8,7 +10,7 @@ extension Dictionary where Key == String {
 
 extension String {
     /// Whether the UTF-8 of this comes before the UTF-8 of `other`.
-    fileprivate func precedesByBytes(_ other: String) -> Bool {
+    @usableFromInline package func precedesByBytes(_ other: String) -> Bool {
         let fast = utf8.withContiguousStorageIfAvailable { a in
             other.utf8.withContiguousStorageIfAvailable { b in
                 let count = Swift.min(a.count, b.count)
