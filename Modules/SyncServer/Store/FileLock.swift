@@ -26,6 +26,13 @@ final class FileLock: Sendable {
         }
     }
 
+    /// The path without symbolic links; as it is where nothing is there yet.
+    static func resolved(_ path: String) -> String {
+        guard let resolved = realpath(path, nil) else { return path }
+        defer { free(resolved) }
+        return String(cString: resolved)
+    }
+
     deinit {
         _ = close(descriptor)
     }
