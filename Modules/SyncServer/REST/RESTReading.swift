@@ -28,7 +28,8 @@ struct RESTReading {
             }
             return try list(question, request) { body in
                 try reader.list(
-                    entity, under: parent, since: question.since, after: question.after, limit: question.limit + 1, body)
+                    entity, under: parent, since: question.since, after: question.after, limit: question.limit + 1, body
+                )
             }
         }
     }

@@ -10,7 +10,7 @@ struct Opening {
     func open() throws(ServiceFailure) -> SyncService.State {
         // By whatever name the file is opened, its companions stand beside the file itself.
         let file = FileLock.resolved(path)
-        let lock = try FileLock(path: file)
+        let lock = try FileLock(path: file, given: path)
         let versionFile = try VersionFile(database: file)
         do {
             let queue = try DatabaseQueue(path: path, configuration: databaseConfiguration)

@@ -36,7 +36,8 @@ struct ServerProgram: Sendable {
     func run(signals: [UnixSignal], ready: @escaping @Sendable (_ port: Int) -> Void) async throws {
         let services = ServiceGroup(
             configuration: .init(
-                services: [pump, tokenWatch, pruning, application(ready: ready)], gracefulShutdownSignals: signals, logger: quiet
+                services: [pump, tokenWatch, pruning, application(ready: ready)], gracefulShutdownSignals: signals,
+                logger: quiet
             ))
         do {
             try await services.run()
