@@ -14,7 +14,7 @@ import Testing
         var sent = 0
         var requests = 0
         var warm: Int?
-        while sent < 1_000_000 {
+        while sent < 1_000_000 || requests < 600 {
             let bytes = source.next()
             sent += bytes.count
             requests += 1
@@ -32,7 +32,7 @@ import Testing
                 let honest = try await server.client.sync(WholeServerTests.request(device: "honest"))
                 #expect(honest.status == 200, "\(honest.text)")
             }
-            if requests == 150 { warm = server.memory }
+            if requests == 200 { warm = server.memory }
         }
         // The slow ones: as many as a small attacker has, each with half a request.
         try await Self.trickle(server.port, count: 64)

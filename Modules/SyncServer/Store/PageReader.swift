@@ -107,6 +107,11 @@ struct PageReader {
             try add(place, to: &page)
             last = place.version
         }
+        if !page.hasMore, isWholeUpTo < .max {
+            // All that was read fits, and there is more.
+            page.hasMore = true
+            page.version = last
+        }
         return page
     }
 
