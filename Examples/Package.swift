@@ -60,15 +60,17 @@ let package = Package(
             dependencies: [core, ferry, "BoardsModel", "BoardsServer", arguments, sqlite, log, signals],
             path: "Sources/boards"),
 
+        // The framework's bare JSON route, which the server is measured against.
+        .executableTarget(name: "bareroute", dependencies: [hummingbird, log], path: "Sources/bareroute"),
+
         // The README's program.
         .executableTarget(name: "quickstart", dependencies: [ferry, sqlite], path: "Sources/quickstart"),
 
         .testTarget(
             name: "BoardsServerTests",
             dependencies: [
-                core, syncServer, "BoardsModel", "BoardsServer", asyncHTTPClient, nio, nioPosix, nioHelpers, nioHTTP1,
-                log,
-                lifecycle,
+                core, syncServer, "BoardsModel", "BoardsServer", "boards", asyncHTTPClient, nio, nioPosix, nioHelpers,
+                nioHTTP1, log, lifecycle,
             ],
             path: "Tests/BoardsServerTests"),
         .testTarget(

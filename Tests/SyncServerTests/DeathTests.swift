@@ -56,6 +56,16 @@ struct DeathTests {
         #expect(late.result("k1")["record"]["deleted"] == false)
     }
 
+    @Test("a create older than the delete is an update: a field of its own that is newer brings the record back")
+    func olderCreateWithNewerField() throws {
+        let server = try tree()
+        try server.sync("dev-1", [server.delete("k1", 4, "card", "c1", at: -500)], from: 3)
+        let fields: [String: FieldValue] = ["name": ["new": "N", "stamp": .string(server.stamp(-400))]]
+        let late = try server.sync("dev-2", [server.change("k1", 1, "create", "card", "c1", fields, at: -600)], from: 4)
+        #expect(late.verdict("k1") == "applied")
+        #expect(late.record("c1")?["fields"] == ["idList": "l1", "name": "N"])
+    }
+
     @Test("a delete of what is not there is applied, without a version")
     func deleteOfNothing() throws {
         let server = try tree()

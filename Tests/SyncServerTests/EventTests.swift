@@ -29,13 +29,23 @@ struct EventTests {
         #expect(server.service.rest(account: "a", request: request).status == 503)
     }
 
-    @Test("a slow listener gets the newest notice, not a pile")
+    @Test("a slow listener gets one notice for all that it missed, with the scopes of all; of too many none")
     func slow() async throws {
-        let server = try TestServer()
+        let server = try TestServer { $0.synchronous = .normal }
         let stream = server.service.events(account: "a")
-        for index in 1...100 { try server.sync("d", [server.create("k\(index)", Int64(index), "board", "b\(index)")]) }
+        func create(_ indices: ClosedRange<Int>) throws {
+            for index in indices {
+                try server.sync("d", [server.create("k\(index)", Int64(index), "board", "b\(index)")])
+            }
+        }
+        try create(1...100)
         var iterator = stream.makeAsyncIterator()
-        #expect(await iterator.next()?.version == 100)
+        let first = await iterator.next()
+        #expect(first?.version == 100 && first?.scopes == (1...100).map { "board:b\($0)" }.sorted())
+        try create(101...400)
+        #expect(await iterator.next() == CommitNotice(account: "a", version: 400, scopes: []))
+        try create(401...401)
+        #expect(await iterator.next() == CommitNotice(account: "a", version: 401, scopes: ["board:b401"]))
     }
 
     @Test("an empty sync touches nothing, and is answered from memory as from the file")

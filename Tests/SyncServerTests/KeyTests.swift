@@ -45,6 +45,17 @@ struct KeyTests {
         #expect(try server.sync("x").records.count == 1)
     }
 
+    @Test("a repeated answer tells a stamp that is not below the first's: an edit after it wins")
+    func repeatedStamp() throws {
+        let server = try TestServer()
+        try server.sync("e", [server.create("k1", 1, "board", "b1", ["name": "A"], at: 30_000)])
+        let lost = server.update("k1", 1, "board", "b1", ["name": (.null, "B")], at: 0)
+        let first = try server.sync("d", [lost], from: 1)
+        #expect(first.verdict("k1") == "merged" && first["stamp"].string == server.stamp(30_000))
+        let again = try server.sync("d", [lost], from: 1)
+        #expect(again.result("k1")["first"] == "merged" && again["stamp"].string == server.stamp(30_000))
+    }
+
     @Test("a sequence used under another key is invalid, in one request, too")
     func sequences() throws {
         let server = try TestServer()

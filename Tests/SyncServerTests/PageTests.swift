@@ -99,6 +99,41 @@ struct PageTests {
         #expect(try scoped(server, ["board:b": 8]).records.allSatisfy { $0["gone"] == true })
     }
 
+    @Test(
+        "DAT-28 no page divides a unit, also where one of its records left the scope, or a delete takes thousands along"
+    )
+    func units() throws {
+        let server = try twoBoards()
+        let unit: [String: FieldValue] = ["transaction": "u"]
+        try server.sync(
+            "d",
+            [
+                server.update("k1", 7, "board", "a", ["n": (.null, 1)], at: -100, unit),
+                server.update("k2", 8, "card", "c", ["idList": ("la", "lb")], at: -100, unit),
+                server.update("k3", 9, "list", "la", ["n": (.null, 1)], at: -100, unit),
+            ], from: 6)
+        let page = try scoped(server, ["board:a": 6], ["limit": 1])
+        #expect(page.records.map { $0["id"] } == ["a", "c", "m", "la"])
+        #expect(page.records.map { $0["gone"] } == [.null, true, true, .null])
+        #expect(page["hasMore"] == false)
+
+        // More than a page reads at once, all within one unit, and something after it.
+        let cards = (0..<2_500).map { server.create("c\($0)", Int64($0 + 10), "card", "x\($0)", ["idList": "la"]) }
+        for start in stride(from: 0, to: 2_500, by: 500) { try server.sync("d", Array(cards[start..<(start + 500)])) }
+        let head = try server.service.currentVersion(account: "a")
+        try server.sync(
+            "d",
+            [
+                server.update("k4", 3_000, "board", "a", ["n": (1, 2)], at: 50, unit),
+                server.delete("k5", 3_001, "list", "la", at: 50, unit),
+                server.create("k6", 3_002, "list", "after", ["idBoard": "a"], at: 60),
+            ], from: head)
+        let long = try scoped(server, ["board:a": .int(head)], ["limit": 3])
+        #expect(long.records.count == 2_502 && long["hasMore"] == true)
+        let rest = try scoped(server, ["board:a": .int(long.version)], ["limit": 3])
+        #expect(rest.records.map { $0["id"] } == ["after"] && rest["hasMore"] == false)
+    }
+
     @Test("OBS-09 the checksum is the sum over live records of the scopes, told only on the last page")
     func checksum() throws {
         let server = try twoBoards()

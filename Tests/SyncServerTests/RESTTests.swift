@@ -251,4 +251,38 @@ struct RESTTests {
         let later = try server.sync("d", [server.delete("s4", 4, "board", "local", at: 1)])
         #expect(later.verdict("s4") == "applied")
     }
+
+    @Test("a create under a dead parent is merged, and tells the id that the server gave, the repetition too")
+    func serverIDOfMerged() throws {
+        let server = try TestServer { $0.makesIDs = true }
+        let board = try server.sync("d", [server.create("k1", 1, "board", "local", at: -10)])
+        let id = try #require(board.result("k1")["serverID"].string)
+        try server.sync("d", [server.delete("k2", 2, "board", id, at: -5)])
+        let list = server.create("k3", 3, "list", "under", ["idBoard": "local"])
+        let merged = try server.sync("d", [list])
+        #expect(merged.verdict("k3") == "merged" && merged.result("k3")["record"]["deleted"] == true)
+        let given = try #require(merged.result("k3")["serverID"].string)
+        #expect(merged.result("k3")["record"]["id"].string == given)
+        #expect(try server.sync("d", [list]).result("k3")["serverID"].string == given)
+    }
+
+    @Test("DL-08 a list that is not whole says where it goes on, whether a number or its size ended it")
+    func listsGoOn() throws {
+        let server = try TestServer { $0.limits.pageBytes = 2_000 }
+        let text = FieldValue.string(String(repeating: "x", count: 900))
+        try server.sync("d", (1...7).map { server.create("k\($0)", Int64($0), "board", "b\($0)", ["t": text]) })
+        var seen: [String] = []
+        var query = "limit=5&since=0"
+        while true {
+            let reply = server.service.rest(
+                account: "a", request: RESTRequest(method: "GET", path: "/1/boards", query: query))
+            let page = try FieldValue(json: reply.body).array
+            #expect((1...5).contains(page.count))
+            seen += page.compactMap { $0["id"].string }
+            guard let link = reply[header: "Link"] else { break }
+            #expect(link == "</1/boards?limit=5&since=0&after=\(seen.last ?? "")>; rel=\"next\"")
+            query = String(link.dropFirst("</1/boards?".count).prefix { $0 != ">" })
+        }
+        #expect(seen == (1...7).map { "b\($0)" })
+    }
 }

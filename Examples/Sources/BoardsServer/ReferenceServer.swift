@@ -1,5 +1,6 @@
 internal import Logging
 internal import NIOCore
+internal import ServiceLifecycle
 internal import SyncServer
 public import UnixSignals
 
@@ -49,30 +50,41 @@ public enum ReferenceServer {
         logger.info("stopped")
     }
 
-    /// Runs a server within this program for the time of a closure, then ends it. What is in work then is cut off, and
-    /// may or may not have happened, as with a lost connection; what was answered is kept.
+    /// Runs a server within this program for the time of a closure, then stops it as a signal would: what it has begun
+    /// is answered.
     public static func during<Result: Sendable>(
         _ options: ServerOptions, _ body: @escaping @Sendable (_ port: Int) async throws -> Result
     ) async throws -> Result {
         let (ports, port) = AsyncStream<Int>.makeStream()
-        return try await withThrowingTaskGroup(of: Result?.self) { group in
+        let guest = Guest(options: options, port: port)
+        let services = ServiceGroup(
+            configuration: .init(
+                services: [.init(service: guest, successTerminationBehavior: .gracefullyShutdownGroup)],
+                logger: Logger(label: "boards.guest") { _ in SwiftLogNoOpLogHandler() }))
+        return try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
                 defer { port.finish() }
-                try await run(options, signals: []) { port.yield($0) }
-                return nil
+                try await services.run()
             }
-            group.addTask {
-                for await port in ports { return try await body(port) }
-                return nil
+            var result: Swift.Result<Result, any Error>?
+            for await port in ports {
+                do { result = .success(try await body(port)) } catch { result = .failure(error) }
+                break
             }
-            var result: Result?
-            while let one = try await group.next() {
-                guard let one else { continue }
-                result = one
-                group.cancelAll()
-            }
+            await services.triggerGracefulShutdown()
+            try await group.waitForAll()
             guard let result else { throw ServeFailure.store("The server ended before it was ready.") }
-            return result
+            return try result.get()
+        }
+    }
+
+    /// A server as a service of another program.
+    private struct Guest: Service {
+        let options: ServerOptions
+        let port: AsyncStream<Int>.Continuation
+
+        func run() async throws {
+            try await ReferenceServer.run(options, signals: []) { port.yield($0) }
         }
     }
 

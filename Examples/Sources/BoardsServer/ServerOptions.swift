@@ -22,6 +22,8 @@ public struct ServerOptions: Sendable, Equatable {
     public var events = EventLimits()
     /// Seconds between two looks at the tokens file; a change counts within 5 s.
     public var tokensInterval: Double = 2
+    /// Seconds between two rounds that forget what is over, beside those that come with writes.
+    public var pruningInterval: Double = 60
     /// The least level that is logged: `trace`, `debug` (each request), `info`, `notice`, `warning`, `error`.
     public var logLevel = "info"
 

@@ -20,7 +20,7 @@ struct RESTReading {
         case .collection(let entity):
             return try list(question, request) { body in
                 try reader.list(
-                    entity, since: question.since, after: question.after, limit: question.limit, body)
+                    entity, since: question.since, after: question.after, limit: question.limit + 1, body)
             }
         case .children(let parent, let entity):
             guard let above = try reader.record(parent), !above.isDead || question.since > 0 else {
@@ -28,7 +28,8 @@ struct RESTReading {
             }
             return try list(question, request) { body in
                 try reader.list(
-                    entity, under: parent, since: question.since, after: question.after, limit: question.limit, body)
+                    entity, under: parent, since: question.since, after: question.after, limit: question.limit + 1, body
+                )
             }
         }
     }
@@ -80,7 +81,7 @@ struct RESTReading {
     }
 
     private func list(
-        _ question: Question, _ request: RESTRequest, _ read: ((FlatRecord) throws -> Void) throws -> Void
+        _ question: Question, _ request: RESTRequest, _ read: ((FlatRecord) throws -> Bool) throws -> Void
     ) throws -> ServerReply {
         let tag = Preconditions.tag(account.head)
         if question.hasTag, Preconditions.isUnchanged(ifNoneMatch: request[header: "If-None-Match"], tag: tag) {
@@ -88,11 +89,28 @@ struct RESTReading {
         }
         var writer = JSONWriter(capacity: 1_024)
         writer.beginArray()
-        try read { try $0.write(only: question.fields, into: &writer) }
+        var last: String?
+        var count = 0
+        var hasMore = false
+        try read { record in
+            hasMore = count >= question.limit || writer.bytes.count > service.configuration.limits.pageBytes
+            guard !hasMore else { return false }
+            try record.write(only: question.fields, into: &writer)
+            last = record.key.id
+            count += 1
+            return true
+        }
         writer.endArray()
         var reply = json(writer, tag: question.hasTag ? tag : nil)
+        if hasMore, let last { reply.headers.append(.init("Link", next(after: last, request))) }
         reply.headers.append(.init("Sync-Version", "\(account.head)"))
         return reply
+    }
+
+    /// Where the list goes on (RFC 8288), since an answer has a bound whatever the question says.
+    private func next(after last: String, _ request: RESTRequest) -> String {
+        let others = request.query.split(separator: "&").filter { !$0.hasPrefix("after=") }.map(String.init)
+        return "<\(request.path)?\((others + ["after=" + last]).joined(separator: "&"))>; rel=\"next\""
     }
 
     private func json(_ writer: JSONWriter, tag: String?) -> ServerReply {

@@ -2,7 +2,7 @@ internal import SyncCore
 
 /// What was decided about one change.
 enum Decision: Sendable {
-    case applied(version: Int64?, overwrote: [(name: String, value: FieldValue)], serverID: String?)
+    case applied(version: Int64?, overwrote: [(name: String, value: FieldValue)])
     case merged(RecordView)
     case conflict(RecordView)
     case rejected(Rejection)
@@ -49,6 +49,8 @@ struct ChangeOutcome: Sendable {
     var sequence: Int64?
     var decision: Decision
     var isClamped = false
+    /// The id that the server gave to a created record, where it is not the device's.
+    var serverID: String?
     /// What the key stands for from now on; `nil` where nothing is stored (the outcome follows from what is stored
     /// anyway, or leaves no trace).
     var digest: ContentDigest?

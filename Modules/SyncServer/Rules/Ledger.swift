@@ -124,13 +124,13 @@ struct Ledger: Sendable {
         case .applied, .merged: break
         }
         entries[place].isTouched = true
-        if ruling.isNothing { return .applied(version: nil, overwrote: [], serverID: nil) }
+        if ruling.isNothing { return .applied(version: nil, overwrote: []) }
         try follow(place, ruling, in: source)
         noteEcho(place, change, ruling, before: before, revived: wasDeadItself)
-        if change.operation == .delete, before.isDead { return .applied(version: nil, overwrote: [], serverID: nil) }
+        if change.operation == .delete, before.isDead { return .applied(version: nil, overwrote: []) }
         let isKeptDead = entries[place].isDead && change.operation != .delete
         if ruling.kind == .merged || isKeptDead { return .merged(view(place)) }
-        return .applied(version: entries[place].version, overwrote: ruling.overwrote, serverID: nil)
+        return .applied(version: entries[place].version, overwrote: ruling.overwrote)
     }
 
     /// What makes a change impossible whatever the record holds.
@@ -214,6 +214,7 @@ struct Ledger: Sendable {
                 entries[child].isDead = isDead
                 entries[child].isTouched = true
                 entries[child].isEcho = false
+                entries[child].hasActivity = true
                 if entries[child].version > 0 { giveVersion(child, leaving: root != oldRoot ? oldRoot : nil) }
                 queue.append(child)
             }

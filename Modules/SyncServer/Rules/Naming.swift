@@ -24,17 +24,27 @@ final class Naming {
         var change = change
         for parent in rules[change.record.entity]?.parents ?? [] {
             guard let index = change.fields.firstIndex(where: { $0.name == parent.field }) else { continue }
-            guard case .string(let id) = change.fields[index].new else { continue }
-            if let known = try find(RecordKey(parent.entity, id), in: source) {
-                change.fields[index].new = .string(known)
+            change.fields[index].new = try rename(change.fields[index].new, of: parent.entity, in: source)
+            change.fields[index].old = try change.fields[index].old.map {
+                try rename($0, of: parent.entity, in: source)
             }
         }
-        if let known = try find(change.record, in: source) {
-            change.record = RecordKey(change.record.entity, known)
+        if let known = try present(change.record, in: source) {
+            change.record = known
         } else if change.operation == .create, try source.record(change.record) == nil {
             change.record = RecordKey(change.record.entity, makeID())
         }
         return change
+    }
+
+    private func rename(_ value: FieldValue, of entity: String, in source: some RecordSource) throws -> FieldValue {
+        guard case .string(let id) = value else { return value }
+        return try find(RecordKey(entity, id), in: source).map { .string($0) } ?? value
+    }
+
+    /// A record under the server's id, where the device's name stands for one.
+    func present(_ key: RecordKey, in source: some RecordSource) throws -> RecordKey? {
+        try find(key, in: source).map { RecordKey(key.entity, $0) }
     }
 
     private func find(_ key: RecordKey, in source: some RecordSource) throws -> String? {

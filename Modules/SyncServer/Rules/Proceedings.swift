@@ -38,7 +38,7 @@ struct Proceedings {
         case .forbid(let message): return .rejected(Rejection(code: .forbidden, message: message))
         case .later(let seconds): return .retry(after: seconds)
         }
-        return try decide(change, in: source)
+        return try decide(change, in: source).0
     }
 
     /// Decides all, in order; neighbours of one unit together.
@@ -87,24 +87,27 @@ struct Proceedings {
                 return outcome(dirty, .rejected(Rejection(code: .forbidden, message: message)), isStored: true)
             case .later(let seconds): return outcome(dirty, .retry(after: seconds))
             }
-            let decision = try decide(change, in: source)
+            let (decision, serverID) = try decide(change, in: source)
             var result = outcome(dirty, decision, isStored: decision.isDone || decision.isRejection)
+            result.serverID = serverID
             result.isClamped = change.isClamped && decision.isDone
             result.stamp = stamp(of: decision, change)
             return result
         }
     }
 
-    private mutating func decide(_ change: IncomingChange, in source: some RecordSource) throws -> Decision {
-        guard let naming else { return try ledger.decide(change, in: source) }
+    /// The decision, and the server's own id for what was created under another.
+    private mutating func decide(
+        _ change: IncomingChange, in source: some RecordSource
+    ) throws -> (Decision, serverID: String?) {
+        guard let naming else { return (try ledger.decide(change, in: source), nil) }
         let renamed = try naming.rename(change, rules: ledger.rules, in: source)
         let decision = try ledger.decide(renamed, in: source)
-        guard change.operation == .create, renamed.record != change.record, decision.isDone else { return decision }
-        naming.settle(change.record, renamed.record.id)
-        if case .applied(let version, let overwrote, _) = decision {
-            return .applied(version: version, overwrote: overwrote, serverID: renamed.record.id)
+        guard change.operation == .create, renamed.record != change.record, decision.isDone else {
+            return (decision, nil)
         }
-        return decision
+        naming.settle(change.record, renamed.record.id)
+        return (decision, renamed.record.id)
     }
 
     private func stamp(of decision: Decision, _ change: IncomingChange) -> Stamp? {
@@ -115,14 +118,28 @@ struct Proceedings {
         }
     }
 
+    /// At least the stamp of what was answered first: it was of the change or of its record, whose writes only grow.
+    private mutating func stamp(ofRepeated dirty: DirtyRecord, in source: some RecordSource) throws -> Stamp? {
+        var highest = Stamp.zero
+        if case .change(let change) = dirty.content { highest = change.highestStamp }
+        guard let record = dirty.record else { return highest }
+        let key = try naming?.present(record, in: source) ?? record
+        if let place = try ledger.find(key, in: source) {
+            highest = max(highest, ledger.entries[place].state.highestStamp)
+        }
+        return highest
+    }
+
     /// What the key and the sequence say before the change itself is looked at.
-    private func answerFromKeys(_ dirty: DirtyRecord, in source: some RecordSource) throws -> ChangeOutcome? {
+    private mutating func answerFromKeys(_ dirty: DirtyRecord, in source: some RecordSource) throws -> ChangeOutcome? {
         if let known = try source.outcome(device: dirty.device, key: dirty.changeID) {
             guard known.digest == dirty.digest else {
                 let rejection = Rejection(code: .keyReused, message: "the key was used with other content")
                 return outcome(dirty, .rejected(rejection))
             }
-            return outcome(dirty, .duplicate(known))
+            var repeated = outcome(dirty, .duplicate(known))
+            if repeated.decision.isDone { repeated.stamp = try stamp(ofRepeated: dirty, in: source) }
+            return repeated
         }
         guard let sequence = dirty.sequence else { return nil }
         if sequence <= (try source.settled(device: dirty.device)) {

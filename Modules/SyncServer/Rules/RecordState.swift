@@ -105,7 +105,10 @@ struct RecordState: Sendable, Hashable {
             let index = slot(for: field.name)
             if !fields[index].write(field.new, at: change.tag(of: field)) { isDone = false }
         }
-        guard revives else { return RecordRuling(.merged, hasEffect: !isDead) }
+        guard revives else {
+            // As an update: it lives only where a field of its own is newer than the delete.
+            return RecordRuling(isDone && !isDead ? .applied : .merged, hasEffect: !isDead)
+        }
         reset = reset.latest(change.tag)
         var named = change.fields.map(\.name)[...]
         for index in fields.indices {

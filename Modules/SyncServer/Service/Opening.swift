@@ -8,8 +8,10 @@ struct Opening {
     let randomness: any Randomness
 
     func open() throws(ServiceFailure) -> SyncService.State {
-        let lock = try FileLock(path: path)
-        let versionFile = try VersionFile(database: path)
+        // By whatever name the file is opened, its companions stand beside the file itself.
+        let file = FileLock.resolved(path)
+        let lock = try FileLock(path: file, given: path)
+        let versionFile = try VersionFile(database: file)
         do {
             let queue = try DatabaseQueue(path: path, configuration: databaseConfiguration)
             try settle(queue)

@@ -67,6 +67,20 @@ public struct CommitNotice: Sendable, Hashable {
     /// The scopes with a record of a new version, those that a record left included, in order.
     public var scopes: [String]
 
+    /// How many scopes a notice names that stands for several; of more it names none, which says: all.
+    public static let mostScopes = 256
+
+    /// One notice for two of an account.
+    func joined(with earlier: CommitNotice) -> CommitNotice {
+        guard !scopes.isEmpty, !earlier.scopes.isEmpty else {
+            return CommitNotice(account: account, version: max(version, earlier.version), scopes: [])
+        }
+        let all = Set(scopes).union(earlier.scopes)
+        return CommitNotice(
+            account: account, version: max(version, earlier.version),
+            scopes: all.count > Self.mostScopes ? [] : all.sorted())
+    }
+
     /// `{"currentSyncVersion":58,"scopes":["board:8f2e…"]}`.
     public var json: [UInt8] {
         var writer = JSONWriter(capacity: 96)

@@ -89,20 +89,28 @@ struct PageReader {
         for scope in scopes {
             if let row = try root(scope.name, rules) { roots.append((row, scope.checkpoint)) }
         }
-        let places = try places(of: roots, limit: limit)
+        let (places, isWholeUpTo) = try places(of: roots, limit: limit)
         var last: Int64 = 0
-        var unit: Int64 = 0
+        // Up to where the unit that the page began goes: what stands between its records belongs to it.
+        let ends = Dictionary(places.map { ($0.unit, $0.version) }, uniquingKeysWith: max)
+        var end: Int64 = 0
         for place in places {
-            let isWithin = place.unit != 0 && place.unit == unit
+            let isWithin = place.version <= end
             let size = place.unit == 0 || isWithin ? 1 : try self.size(ofUnit: place.unit)
-            unit = place.unit
-            if !isWithin, page.count > 0, isFull(page, adding: size, limit: limit) {
+            let hasNoRoom = !isWithin && page.count > 0 && isFull(page, adding: size, limit: limit)
+            if hasNoRoom || place.version > isWholeUpTo {
                 page.hasMore = true
                 page.version = last
                 break
             }
+            if !isWithin, place.unit != 0 { end = ends[place.unit] ?? 0 }
             try add(place, to: &page)
             last = place.version
+        }
+        if !page.hasMore, isWholeUpTo < .max {
+            // All that was read fits, and there is more.
+            page.hasMore = true
+            page.version = last
         }
         return page
     }
@@ -118,43 +126,68 @@ struct PageReader {
         ) { $0[0] }
     }
 
-    private func places(of roots: [(row: Int64, checkpoint: Int64)], limit: Int) throws -> [Place] {
+    /// What the roots have, in version order, at least as much as a page takes; and up to which version that is all.
+    private func places(
+        of roots: [(row: Int64, checkpoint: Int64)], limit: Int
+    ) throws -> (places: [Place], isWholeUpTo: Int64) {
         var places: [Place] = []
+        var isWholeUpTo = Int64.max
+        // One more than fits, and what a unit may go on for.
+        let enough = limit + limits.dirtyRecords
         for root in roots {
-            var taken = 0
-            let cursor = try statements.rows(
-                "SELECT n, version, unit FROM record WHERE root = ? AND version > ? ORDER BY version",
-                [root.row, root.checkpoint])
-            // One more than fits, and what a unit may go on for.
-            while taken <= limit + limits.dirtyRecords, let row = try cursor.next() {
-                if !known.isEmpty, known.contains(row[0]) { continue }
-                places.append(Place(version: row[1], row: row[0], unit: row[2], isLeaving: false))
-                taken += 1
-            }
+            let here = try records(of: root, enough: enough)
+            places += here.places
+            isWholeUpTo = min(isWholeUpTo, here.isWholeUpTo)
             // Who begins with a scope has nothing of it that could leave.
-            if root.checkpoint > 0 { try places += leavings(of: root, asked: roots.map(\.row), limit: limit) }
+            guard root.checkpoint > 0 else { continue }
+            let left = try leavings(of: root, asked: Set(roots.map(\.row)), enough: enough)
+            places += left.places
+            isWholeUpTo = min(isWholeUpTo, left.isWholeUpTo)
         }
         places.sort { $0.version < $1.version }
         // Who left two of the roots asked for is told once, the last time.
         var told: Set<Int64> = []
-        return places.reversed().filter { told.insert($0.row).inserted }.reversed()
+        places = places.reversed().filter { told.insert($0.row).inserted }.reversed()
+        return (places, isWholeUpTo)
+    }
+
+    private func records(
+        of root: (row: Int64, checkpoint: Int64), enough: Int
+    ) throws -> (places: [Place], isWholeUpTo: Int64) {
+        var found: [Place] = []
+        let cursor = try statements.rows(
+            "SELECT n, version, unit FROM record WHERE root = ? AND version > ? ORDER BY version",
+            [root.row, root.checkpoint])
+        while let row = try cursor.next() {
+            if !known.isEmpty, known.contains(row[0]) { continue }
+            let place = Place(version: row[1], row: row[0], unit: row[2], isLeaving: false)
+            // Never within a unit, however long it is: a delete takes all with it that stands under it.
+            if found.count > enough, let last = found.last, place.unit == 0 || place.unit != last.unit {
+                return (found, last.version)
+            }
+            found.append(place)
+        }
+        return (found, .max)
     }
 
     private func leavings(
-        of root: (row: Int64, checkpoint: Int64), asked: [Int64], limit: Int
-    ) throws -> [Place] {
+        of root: (row: Int64, checkpoint: Int64), asked: Set<Int64>, enough: Int
+    ) throws -> (places: [Place], isWholeUpTo: Int64) {
         var found: [Place] = []
         let cursor = try statements.rows(
             """
-            SELECT leaving.record, leaving.version, record.root FROM leaving JOIN record ON record.n = leaving.record
+            SELECT leaving.record, leaving.version, record.root, record.version, record.unit
+            FROM leaving JOIN record ON record.n = leaving.record
             WHERE leaving.root = ? AND leaving.version > ? ORDER BY leaving.version
             """, [root.row, root.checkpoint])
-        let asked = Set(asked)
-        while found.count <= limit, let row = try cursor.next() {
+        while let row = try cursor.next() {
             if asked.contains(row[2]) { continue }
-            found.append(Place(version: row[1], row: row[0], unit: 0, isLeaving: true))
+            if found.count > enough, let last = found.last { return (found, last.version) }
+            // Of a record that was changed since, the unit in which it left is not known any more.
+            let unit: Int64 = (row[1] as Int64) == (row[3] as Int64) ? row[4] : 0
+            found.append(Place(version: row[1], row: row[0], unit: unit, isLeaving: true))
         }
-        return found
+        return (found, .max)
     }
 
     private func add(_ place: Place, to page: inout Page) throws {

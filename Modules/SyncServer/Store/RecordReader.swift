@@ -26,22 +26,22 @@ struct RecordReader {
     }
 
     /// Records of an entity after an id, in the order of their ids, with a version above `since`. Dead ones only for
-    /// who says what it has.
+    /// who says what it has. `body` says whether it wants the next.
     func list(
-        _ entity: String, since: Int64, after: String, limit: Int, _ body: (FlatRecord) throws -> Void
+        _ entity: String, since: Int64, after: String, limit: Int, _ body: (FlatRecord) throws -> Bool
     ) throws {
         let cursor = try statements.rows(
             """
             SELECT id, version, dead, activity, fields FROM record
             WHERE account = ? AND entity = ? AND id > ? AND version > ? AND (dead = 0 OR ? > 0) ORDER BY id LIMIT ?
             """, [account.row, entity, after, max(0, since), since, limit])
-        while let row = try cursor.next() { try body(flat(row, entity)) }
+        while let row = try cursor.next(), try body(flat(row, entity)) {}
     }
 
     /// The same of what stands under a record, however deep.
     func list(
         _ entity: String, under parent: RecordKey, since: Int64, after: String, limit: Int,
-        _ body: (FlatRecord) throws -> Void
+        _ body: (FlatRecord) throws -> Bool
     ) throws {
         let cursor = try statements.rows(
             """
@@ -53,7 +53,7 @@ struct RecordReader {
             SELECT id, version, dead, activity, fields FROM under JOIN record USING (n)
             WHERE entity = ? AND id > ? AND version > ? AND (dead = 0 OR ? > 0) ORDER BY id LIMIT ?
             """, [account.row, parent.entity, parent.id, entity, after, max(0, since), since, limit])
-        while let row = try cursor.next() { try body(flat(row, entity)) }
+        while let row = try cursor.next(), try body(flat(row, entity)) {}
     }
 
     /// Whether a record stands directly under another.

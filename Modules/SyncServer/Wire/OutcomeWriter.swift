@@ -20,12 +20,18 @@ enum OutcomeWriter {
     /// What stands beside the verdict: the inside of an object, which a duplicate repeats.
     static func members(of outcome: ChangeOutcome) throws(JSONFailure) -> String {
         if case .duplicate(let first) = outcome.decision { return first.members }
-        if case .applied(let version?, let overwrote, nil) = outcome.decision, overwrote.isEmpty, !outcome.isClamped {
+        if case .applied(let version?, let overwrote) = outcome.decision, overwrote.isEmpty, !outcome.isClamped,
+            outcome.serverID == nil
+        {
             return "\"version\":\(version)"
         }
         var writer = JSONWriter(capacity: 64)
         writer.beginObject()
         try decision(outcome.decision, into: &writer)
+        if let serverID = outcome.serverID {
+            writer.key("serverID")
+            writer.string(serverID)
+        }
         if outcome.isClamped {
             writer.key("clamped")
             writer.bool(true)
@@ -36,7 +42,7 @@ enum OutcomeWriter {
 
     private static func decision(_ decision: Decision, into writer: inout JSONWriter) throws(JSONFailure) {
         switch decision {
-        case .applied(let version, let overwrote, let serverID):
+        case .applied(let version, let overwrote):
             if let version {
                 writer.key("version")
                 writer.int(version)
@@ -44,10 +50,6 @@ enum OutcomeWriter {
             if !overwrote.isEmpty {
                 writer.key("overwrote")
                 try fields(overwrote, into: &writer)
-            }
-            if let serverID {
-                writer.key("serverID")
-                writer.string(serverID)
             }
         case .merged(let view), .conflict(let view):
             writer.key("record")

@@ -93,6 +93,8 @@ extension HTTPFields {
     /// Whether the body is said to be JSON in UTF-8.
     var isJSON: Bool {
         guard let field = self[.contentType] else { return false }
+        // As nearly everybody writes it.
+        if field == "application/json" { return true }
         let parts = field.split(separator: ";", omittingEmptySubsequences: false).map { $0.trimmed.lowercased() }
         guard parts.first == "application/json" else { return false }
         return parts.dropFirst().allSatisfy { part in

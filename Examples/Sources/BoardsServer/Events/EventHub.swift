@@ -1,6 +1,7 @@
 internal import NIOCore
 internal import NIOHTTP1
 internal import SyncCore
+internal import SyncServer
 
 /// Tells commits to the event streams of their account (PROTOCOL.md, section 3).
 ///
@@ -40,9 +41,9 @@ final class EventHub: Sendable {
     }
 
     /// The present version, for a stream that has seen less; unless a commit was quicker.
-    func catchUp(_ channel: any Channel, version: Int64) async throws {
+    func catchUp(_ channel: any Channel, account: String, version: Int64) async throws {
         guard let bound = loops[ObjectIdentifier(channel.eventLoop)] else { return }
-        try await channel.eventLoop.submit { bound.value.catchUp(channel, version: version) }.get()
+        try await channel.eventLoop.submit { bound.value.catchUp(channel, account: account, version: version) }.get()
     }
 
     /// Closes the streams whose authorization no longer stands for their account.
@@ -58,26 +59,61 @@ final class EventHub: Sendable {
 
 /// The event streams of one event loop. Confined to it.
 private final class LoopStreams {
-    private struct Stream {
+    private final class Stream {
         let channel: any Channel
         /// The guard's: what is written there goes straight to the HTTP encoder.
         let context: ChannelHandlerContext
         let authorization: String?
         var lastVersion: Int64 = -1
+
+        init(channel: any Channel, context: ChannelHandlerContext, authorization: String?) {
+            self.channel = channel
+            self.context = context
+            self.authorization = authorization
+        }
+    }
+
+    /// The streams of an account: found by their channel, told in the order in which they came.
+    private struct OrderedStreams {
+        private var places: [ObjectIdentifier: Int] = [:]
+        private var entries: [(id: ObjectIdentifier, stream: Stream)?] = []
+
+        var isEmpty: Bool { places.isEmpty }
+        var all: [Stream] { entries.compactMap { $0?.stream } }
+
+        mutating func add(_ id: ObjectIdentifier, _ stream: Stream) {
+            places[id] = entries.count
+            entries.append((id, stream))
+        }
+
+        mutating func remove(_ id: ObjectIdentifier) -> Bool {
+            guard let place = places.removeValue(forKey: id) else { return false }
+            entries[place] = nil
+            if entries.count > 16, entries.count > 2 * places.count { close() }
+            return true
+        }
+
+        /// Closes the gaps that those who left made.
+        private mutating func close() {
+            entries.removeAll { $0 == nil }
+            for (place, entry) in entries.enumerated() { if let entry { places[entry.id] = place } }
+        }
+
+        subscript(id: ObjectIdentifier) -> Stream? { places[id].flatMap { entries[$0]?.stream } }
     }
 
     private struct News {
         var version: Int64
         var scopes: Set<String>
+        /// Whether one of the notices named no scopes, which says all.
+        var namesAll: Bool
     }
-
-    /// An event names so many scopes at most; a hint that is lost loses nothing.
-    private static let mostScopes = 256
 
     private let loop: any EventLoop
     private let limits: EventLimits
     private let vitals: ServerVitals
-    private var streams: [String: [ObjectIdentifier: Stream]] = [:]
+    /// Of each account, in the order in which they came.
+    private var streams: [String: OrderedStreams] = [:]
     private var news: [String: News] = [:]
     private var heartbeat: RepeatedTask?
 
@@ -106,7 +142,8 @@ private final class LoopStreams {
             .writeBufferWaterMark, value: .init(low: limits.heldBytes / 2, high: limits.heldBytes))
         try channel.syncOptions?.setOption(.socketOption(.so_sndbuf), value: limits.heldBytes)
         let id = ObjectIdentifier(channel)
-        streams[account, default: [:]][id] = Stream(channel: channel, context: context, authorization: authorization)
+        streams[account, default: OrderedStreams()]
+            .add(id, Stream(channel: channel, context: context, authorization: authorization))
         vitals.streamOpened()
         let bound = NIOLoopBound(self, eventLoop: loop)
         channel.closeFuture.whenComplete { _ in bound.value.remove(id, account: account) }
@@ -114,7 +151,7 @@ private final class LoopStreams {
     }
 
     private func remove(_ id: ObjectIdentifier, account: String) {
-        guard streams[account]?.removeValue(forKey: id) != nil else { return }
+        guard streams[account]?.remove(id) == true else { return }
         if streams[account]?.isEmpty == true { streams[account] = nil }
         vitals.streamClosed()
     }
@@ -124,36 +161,35 @@ private final class LoopStreams {
         guard news[account] == nil else {
             news[account]?.version = version
             news[account]?.scopes.formUnion(scopes)
+            if scopes.isEmpty { news[account]?.namesAll = true }
             return
         }
-        news[account] = News(version: version, scopes: Set(scopes))
+        news[account] = News(version: version, scopes: Set(scopes), namesAll: scopes.isEmpty)
         let bound = NIOLoopBound(self, eventLoop: loop)
         loop.execute { bound.value.deliver(account) }
     }
 
     private func deliver(_ account: String) {
         guard let news = news.removeValue(forKey: account) else { return }
-        let event = Self.event(version: news.version, scopes: news.scopes.sorted().prefix(Self.mostScopes))
-        for (id, stream) in streams[account] ?? [:] where stream.lastVersion < news.version {
-            streams[account]?[id]?.lastVersion = news.version
+        // Too many to name: none, which says all.
+        let scopes = news.namesAll || news.scopes.count > CommitNotice.mostScopes ? [] : news.scopes.sorted()
+        let event = Self.event(version: news.version, scopes: scopes)
+        // A copy: whoever is dropped leaves the list meanwhile.
+        for stream in streams[account]?.all ?? [] where stream.lastVersion < news.version {
+            stream.lastVersion = news.version
             send(event, to: stream)
         }
     }
 
-    func catchUp(_ channel: any Channel, version: Int64) {
-        let id = ObjectIdentifier(channel)
-        for account in streams.keys {
-            guard let stream = streams[account]?[id] else { continue }
-            guard stream.lastVersion < version else { return }
-            streams[account]?[id]?.lastVersion = version
-            send(Self.event(version: version, scopes: []), to: stream)
-            return
-        }
+    func catchUp(_ channel: any Channel, account: String, version: Int64) {
+        guard let stream = streams[account]?[ObjectIdentifier(channel)], stream.lastVersion < version else { return }
+        stream.lastVersion = version
+        send(Self.event(version: version, scopes: []), to: stream)
     }
 
     func closeStreams(unless stands: (_ authorization: String?, _ account: String) -> Bool) {
-        for (account, streams) in streams {
-            for stream in streams.values where !stands(stream.authorization, account) {
+        for (account, streams) in streams.sorted(by: { $0.key < $1.key }) {
+            for stream in streams.all where !stands(stream.authorization, account) {
                 stream.channel.close(promise: nil)
             }
         }
@@ -161,8 +197,8 @@ private final class LoopStreams {
 
     private func beat() {
         let comment = ByteBuffer(string: ": still here\n\n")
-        for streams in streams.values {
-            for stream in streams.values { pass(comment, to: stream) }
+        for (_, streams) in streams.sorted(by: { $0.key < $1.key }) {
+            for stream in streams.all { pass(comment, to: stream) }
         }
     }
 

@@ -23,7 +23,7 @@ extension ShellResponder {
                 try await hub.add(channel, account: account, authorization: authorization)
                 if let lastSeen {
                     let present = try await backend.currentVersion(account: account)
-                    if lastSeen < present { try await hub.catchUp(channel, version: present) }
+                    if lastSeen < present { try await hub.catchUp(channel, account: account, version: present) }
                 }
                 try await channel.closeFuture.get()
             } onCancel: {

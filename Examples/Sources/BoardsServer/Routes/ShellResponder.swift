@@ -75,6 +75,8 @@ struct ShellResponder: HTTPResponder {
         }
         let held = try await bodies.read(request)
         defer { bodies.release(held) }
+        // Most syncs bring nothing and find nothing new: those cost no change of threads, and are no work.
+        if let reply = backend.syncAtOnce(account: account, body: held.bytes) { return Answer(reply) }
         return try await working(account) { try await backend.sync(account: account, body: held.bytes) }
     }
 

@@ -36,7 +36,8 @@ struct ServerProgram: Sendable {
     func run(signals: [UnixSignal], ready: @escaping @Sendable (_ port: Int) -> Void) async throws {
         let services = ServiceGroup(
             configuration: .init(
-                services: [pump, tokenWatch, application(ready: ready)], gracefulShutdownSignals: signals, logger: quiet
+                services: [pump, tokenWatch, pruning, application(ready: ready)], gracefulShutdownSignals: signals,
+                logger: quiet
             ))
         do {
             try await services.run()
@@ -52,6 +53,10 @@ struct ServerProgram: Sendable {
         var logger = logger
         logger.logLevel = max(.warning, logger.logLevel)
         return logger
+    }
+
+    private var pruning: PruningRounds {
+        PruningRounds(backend: backend, interval: options.pruningInterval, logger: logger)
     }
 
     private var tokenWatch: TokenWatch {

@@ -14,6 +14,10 @@ final class StoreBackend: SyncBackend {
         thread.start()
     }
 
+    func syncAtOnce(account: String, body: [UInt8]) -> ServerReply? {
+        service.syncFromMemory(account: account, body: body)
+    }
+
     func sync(account: String, body: [UInt8]) async throws -> ServerReply {
         try await thread.runIfActive { [service] in service.sync(account: account, body: body) }
     }
@@ -28,6 +32,10 @@ final class StoreBackend: SyncBackend {
 
     func checkHealth() async throws {
         try await thread.runIfActive { [service] in try service.checkHealth() }
+    }
+
+    func prune() async throws {
+        try await thread.runIfActive { [service] in try service.prune() }
     }
 
     func commits(account: String) -> any AsyncSequence<Commit, Never> & Sendable {

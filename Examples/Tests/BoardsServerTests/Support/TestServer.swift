@@ -82,6 +82,7 @@ final class HeldBackend: SyncBackend {
     private let asked: Asked
     private let version: Int64
     private let listeners = NIOLockedValueBox<[String: AsyncStream<Commit>.Continuation]>([:])
+    private let pruned = NIOLockedValueBox(0)
     private let paths = NIOLockedValueBox<[RESTRequest]>([])
 
     init(version: Int64 = 0, asked: @escaping Asked = { _, body in .json(String(decoding: body, as: UTF8.self)) }) {
@@ -92,6 +93,11 @@ final class HeldBackend: SyncBackend {
     /// The requests for records that came.
     var requests: [RESTRequest] { paths.withLockedValue { $0 } }
 
+    /// How often it was told to forget what is over.
+    var prunings: Int { pruned.withLockedValue { $0 } }
+
+    func syncAtOnce(account: String, body: [UInt8]) -> ServerReply? { nil }
+    func prune() async throws { pruned.withLockedValue { $0 += 1 } }
     func sync(account: String, body: [UInt8]) async throws -> ServerReply { try await asked(account, body) }
 
     func rest(account: String, request: RESTRequest) async throws -> ServerReply {

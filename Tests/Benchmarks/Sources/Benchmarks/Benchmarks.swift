@@ -8,6 +8,7 @@ struct Benchmarks {
         ("apply", ApplySlices.run),
         ("queue", LongQueue.run),
         ("transport", TransportBenchmark.run),
+        ("server", ServerBenchmark.run),
     ]
 
     static func main() async throws {
