@@ -87,7 +87,7 @@ let package = Package(
         .testTarget(
             name: "StorageTests", dependencies: [core, "Storage", "SyncTesting", sqlite], path: "Tests/StorageTests"),
         .testTarget(
-            name: "UploadQueueTests", dependencies: [core, "UploadQueue", "SyncTesting"],
+            name: "UploadQueueTests", dependencies: [core, "UploadQueue", "SyncTesting", "Storage", sqlite],
             path: "Tests/UploadQueueTests"),
         .testTarget(
             name: "DownloadQueueTests", dependencies: [core, "DownloadQueue", "SyncTesting"],

@@ -4,6 +4,7 @@ import PackageDescription
 let core: Target.Dependency = .product(name: "SyncCore", package: "Ferry")
 let syncServer: Target.Dependency = .product(name: "SyncServer", package: "Ferry")
 let ferry: Target.Dependency = .product(name: "Ferry", package: "Ferry")
+let syncTesting: Target.Dependency = .product(name: "SyncTesting", package: "Ferry")
 let sqlite: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
 let log: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
@@ -26,6 +27,7 @@ let package = Package(
     products: [
         .executable(name: "boards", targets: ["boards"]),
         .executable(name: "quickstart", targets: ["quickstart"]),
+        .executable(name: "upload", targets: ["upload"]),
     ],
     dependencies: [
         .package(name: "Ferry", path: ".."),
@@ -65,6 +67,10 @@ let package = Package(
 
         // The README's program.
         .executableTarget(name: "quickstart", dependencies: [ferry, sqlite], path: "Sources/quickstart"),
+
+        // An upload queue alone, over REST, against a server that has a bad day.
+        .executableTarget(
+            name: "upload", dependencies: [core, ferry, syncTesting, sqlite, log], path: "Sources/upload"),
 
         .testTarget(
             name: "BoardsServerTests",

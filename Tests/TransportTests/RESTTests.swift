@@ -93,6 +93,24 @@ struct RESTTests {
         #expect(try await verdict(change(.update, edit), replayed)?.isDuplicate == true)
     }
 
+    @Test("a pause that the server asks for comes with the verdict, be it a success, a refusal or a conflict")
+    func pause() async throws {
+        let backoff = [("Backoff", "30")]
+        let success = HTTPAnswer.of(200, #"{"id":"a","version":7}"#, type: "application/json", backoff)
+        let refusal = HTTPAnswer.of(422, #"{"code":"invalid"}"#, type: "application/problem+json", backoff)
+        let conflict = HTTPAnswer.of(412, "", type: "application/problem+json", backoff)
+        for answer in [success, refusal] {
+            #expect(try await verdict(change(.update, edit), answer)?.backoffSeconds == 30)
+        }
+        let moved = HTTPAnswer.of(
+            412, #"{"code":"preconditionFailed","record":{"id":"a","version":9}}"#, type: "application/problem+json",
+            backoff)
+        #expect(try await verdict(change(.update, edit), moved)?.backoffSeconds == 30)
+        let failure = await failure { try await verdict(change(.update, edit), conflict) }
+        #expect(failure?.backoffSeconds == 30)
+        #expect(try await verdict(change(.update, edit), .of(200, #"{"id":"a","version":7}"#))?.backoffSeconds == nil)
+    }
+
     @Test("NET-12 everything else with a status of success is foreign")
     func foreign() async throws {
         for answer in [

@@ -1,3 +1,6 @@
+import Foundation
+import GRDB
+import Storage
 import SyncCore
 import SyncTesting
 import Testing
@@ -66,5 +69,28 @@ struct GuideTests {
             }
         }
         #expect(!take.summary.hasWork)
+    }
+
+    @Test("an entity that keeps what was refused")
+    func kept() async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("guide-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        let note = EntitySchema("note", refusal: .keep, fields: [.text("text")])
+        let store = try Store(path: folder.appendingPathComponent("notes.sqlite").path, schema: Schema([note]))
+        let queue = UploadQueue(log: store)
+        func answer(_ verdict: Verdict) async throws {
+            guard case .batch(let claim) = try await queue.take(urgency: .user) else { return }
+            let results = claim.changes.map { ChangeResult(changeID: $0.change.id, verdict: verdict) }
+            _ = try await queue.settle(claim, results: results, stamp: nil, backoffSeconds: nil, urgency: .user)
+        }
+        try await store.write { try $0.execute(sql: "INSERT INTO note (id, text) VALUES ('n1', 'Hello')") }
+        try await answer(.applied(version: 1, overwrote: [:], serverID: nil))
+        try await store.write { try $0.execute(sql: "UPDATE note SET text = 'A long letter' WHERE id = 'n1'") }
+        try await answer(.rejected(Rejection(code: .forbidden, message: "not now")))
+        let shown = try await store.database.read { try String.fetchOne($0, sql: "SELECT text FROM note") }
+        #expect(shown == "A long letter")
+        #expect(try await queue.failures().map(\.reason.code) == ["forbidden"])
+        try await store.close()
+        try FileManager.default.removeItem(at: folder)
     }
 }

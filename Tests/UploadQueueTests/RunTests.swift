@@ -235,6 +235,28 @@ struct RunTests {
         #expect(try await fixture.queue.queued().map(\.state) == [.pending])
     }
 
+    @Test("a gate that closes between two changes, and says until when, is asked again then and not later")
+    func gateUntil() async throws {
+        let fixture = try Fixture()
+        _ = await fixture.boards(2)
+        let gate = FakeGate()
+        let until = fixture.wall.nowMilliseconds + 5_000
+        let server = FakeServer { _, _ in .success(.done) }
+        let closing = ClosureSender(probe: Self.works) { (changes, device) async throws(ExchangeFailure) in
+            await gate.set(.closed(untilMilliseconds: until, cause: "a pause"))
+            return try await server.send(changes, deviceID: device)
+        }
+        try await running(fixture, closing, gate: gate) {
+            await fixture.clock.waitForSleepers(1)
+            #expect(fixture.clock.nextDeadline?.elapsed == .seconds(5))
+            #expect(await server.seen.count == 1)
+            await gate.set(.open)
+            fixture.advance(seconds: 5)
+            await idle(fixture)
+        }
+        #expect(await server.seen.count == 2)
+    }
+
     @Test("SEC-02 refused credentials freeze the queue until there are new ones")
     func credentials() async throws {
         let fixture = try Fixture()

@@ -9,12 +9,12 @@ import SyncCore
 /// 2. `old` of the earliest remaining change that names the field;
 /// 3. the row's value; for a deleted row `old` of the delete.
 ///
-/// *Remaining* are the changes that the row shows: all but updates and deletes that were refused.
+/// *Remaining* are the changes that the row shows: all but updates and deletes that were refused and are not kept.
 enum Base {
     /// The condition on `sync_change` for what remains.
     private static let remains = """
         (state <> 4 OR operation = 0 OR EXISTS (
-          SELECT 1 FROM sync_failure WHERE sync_failure.key = sync_change.key AND uncertain = 1))
+          SELECT 1 FROM sync_failure WHERE sync_failure.key = sync_change.key AND uncertain IN (-1, 1)))
         """
 
     /// The base of a record, for every declared field.

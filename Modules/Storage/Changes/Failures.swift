@@ -3,14 +3,24 @@ import SyncCore
 
 /// The rows of `sync_failure`: why a change stands aside.
 enum Failures {
-    /// Whether, and how, a change that was set aside may still have happened on the server.
+    /// Whether, and how, a change that was set aside may still have happened on the server, and whether the row shows it.
     enum Doubt: Int64 {
+        /// The server refused it, and the row still shows it: its entity wants that (``RefusalRule/keep``).
+        case kept = -1
         /// The server refused it, or it was never sent.
         case none = 0
         /// It never got a verdict, and the row still shows it.
         case shown = 1
         /// It never got a verdict, and the row is gone (the record left all scopes).
         case gone = 2
+
+        /// Whether it never got a verdict, so that only its own key may be sent again.
+        var isUncertain: Bool {
+            switch self {
+            case .kept, .none: false
+            case .shown, .gone: true
+            }
+        }
     }
 
     static func insert(
@@ -24,6 +34,15 @@ enum Failures {
         try db.cachedStatement(sql: sql).execute(arguments: [
             change.key, change.position, try ReasonCodec.json(reason), now, doubt.rawValue,
         ])
+    }
+
+    /// The row of a failed change goes: what was kept in it is in the failure alone.
+    static func hide(_ db: Database, key: String) throws {
+        let sql = """
+            UPDATE sync_failure SET uncertain = CASE uncertain WHEN -1 THEN 0 WHEN 1 THEN 2 ELSE uncertain END
+            WHERE key = ?
+            """
+        try db.cachedStatement(sql: sql).execute(arguments: [key])
     }
 
     static func delete(_ db: Database, key: String) throws {

@@ -8,6 +8,9 @@ struct RecordState: Hashable {
     /// not show above them.
     var stamps: [String: Stamp] = [:]
 
+    /// Stands among ``stamps`` for a write of any field, which brings the record back from older deletes.
+    static let life = ""
+
     static let absent = RecordState(isLive: false, fields: [:])
 }
 
@@ -27,6 +30,7 @@ struct Replay {
     func apply(_ change: StoredChange, to state: inout RecordState) {
         switch change.operation {
         case .delete:
+            if let later = state.stamps[RecordState.life], later > change.stamp { return }
             state.isLive = false
         case .create where !state.isLive:
             // A create is a write of all fields: PROTOCOL.md, *Last writer wins*.

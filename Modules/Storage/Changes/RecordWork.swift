@@ -64,11 +64,7 @@ struct RecordWork {
     mutating func accept(_ change: StoredChange, version: Int64?, raises: Bool) {
         if let version, version <= self.version { return remove(change.key) }
         replay.apply(change, to: &base)
-        if changes.contains(where: { $0.position < change.position }) {
-            for (name, delta) in change.fields where change.operation != .delete && delta.rule == .lastWriter {
-                base.stamps[name] = delta.stamp ?? change.stamp
-            }
-        }
+        noteStamps(change)
         remove(change.key)
         if let version, raises {
             stored = StoredRecord(version: version, base: stored?.base, extra: stored?.extra ?? [:])
@@ -82,10 +78,25 @@ struct RecordWork {
     /// - Returns: whether it was taken.
     mutating func merge(_ change: StoredChange, into server: ServerRecord) -> Bool {
         // A field that the answer does not name is as it was sent.
-        if server.version >= version { replay.apply(change, to: &base) }
+        if server.version >= version {
+            replay.apply(change, to: &base)
+            noteStamps(change)
+        }
         remove(change.key)
         return take(server)
     }
+
+    /// A change was decided before earlier ones of its record: what those say of its fields is older, and shows no more.
+    private mutating func noteStamps(_ change: StoredChange) {
+        guard change.operation != .delete, changes.contains(where: { $0.position < change.position }) else { return }
+        base.stamps[RecordState.life] = change.stamp
+        for (name, delta) in change.fields where delta.rule == .lastWriter {
+            base.stamps[name] = delta.stamp ?? change.stamp
+        }
+    }
+
+    /// Whether the row shows this change.
+    func isShowing(_ key: String) -> Bool { changes.contains { $0.key == key } }
 
     // MARK: Changes that leave
 
@@ -98,7 +109,16 @@ struct RecordWork {
     /// before it.
     mutating func takeOut(_ key: String) {
         guard let index = changes.firstIndex(where: { $0.key == key }) else { return }
-        let change = changes.remove(at: index)
+        goAround(changes.remove(at: index), from: index)
+    }
+
+    /// The change was refused, and is shown on: what came after it goes to the server as if it had never been.
+    mutating func keepAside(_ key: String) {
+        if let index = changes.firstIndex(where: { $0.key == key }) { goAround(changes[index], from: index + 1) }
+    }
+
+    /// Later changes that were never sent go from what was there before this one.
+    private mutating func goAround(_ change: StoredChange, from index: Int) {
         switch change.operation {
         case .delete: reviveAfter(change, at: index)
         case .create, .update:

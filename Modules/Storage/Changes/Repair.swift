@@ -28,7 +28,7 @@ extension ChangeTable {
         return try Row.fetchAll(db.cachedStatement(sql: sql)).map { row in
             FailedChange(
                 queued: StoredChange(lenient: row, schema).queued, reason: try ReasonCodec.reason(row[18]),
-                failedAtMilliseconds: row[19], isUncertain: (row[20] as Int64) != 0)
+                failedAtMilliseconds: row[19], isUncertain: Failures.Doubt(rawValue: row[20])?.isUncertain ?? false)
         }
     }
 
@@ -128,7 +128,7 @@ extension Settling {
     mutating func retry(_ db: Database, _ change: StoredChange) throws -> String {
         let doubt = try Failures.find(db, key: change.key)?.doubt ?? .none
         try Failures.delete(db, key: change.key)
-        guard doubt == .none else {
+        guard !doubt.isUncertain else {
             // It may have happened: only its own key tells.
             let sql = "UPDATE sync_change SET state = 2, attempts = 0 WHERE position = ?"
             try db.cachedStatement(sql: sql).execute(arguments: [change.position])
@@ -138,12 +138,8 @@ extension Settling {
         var next = try successor(db, of: change)
         next.conflicts = 0
         if var work = try takeWork(db, change.record) {
-            if change.operation == .create {
-                work.replace(change.key, with: next)
-            } else {
-                next.fields = rebased(next, onto: work.state(before: next.position))
-                work.insert(next)
-            }
+            if change.operation != .create { next.fields = rebased(next, onto: work.state(before: next.position)) }
+            if work.isShowing(change.key) { work.replace(change.key, with: next) } else { work.insert(next) }
             works[change.record] = work
         }
         try ChangeRows.replace(db, next)

@@ -56,8 +56,9 @@ extension Settling {
 
     /// Puts a change aside with its reason.
     ///
-    /// A refused update or delete is reverted, exactly, and frees what came after it; a refused create stays, and
-    /// blocks what needs it. One that never got a verdict is shown on, since it may have happened.
+    /// A refused update or delete is reverted, exactly, or shown on if its entity wants that, and frees what came after
+    /// it; a refused create stays, and blocks what needs it. One that never got a verdict is shown on, since it may have
+    /// happened.
     mutating func setAside(
         _ db: Database, _ change: StoredChange, _ reason: SetAsideReason, doubt: Failures.Doubt
     ) throws {
@@ -68,9 +69,13 @@ extension Settling {
         if doubt == .none, let creator = try waitingCreator(db, of: change, reason) {
             return try wait(db, change, for: creator)
         }
+        var doubt = doubt
+        if change.operation != .create, doubt == .none, table.schema[change.record.entity]?.refusal == .keep {
+            doubt = .kept
+        }
         if change.operation != .create, doubt != .shown, var work = try takeWork(db, change.record) {
             // The base follows from what remains: it is worked out while this change still does.
-            work.takeOut(change.key)
+            if doubt == .kept { work.keepAside(change.key) } else { work.takeOut(change.key) }
             works[change.record] = work
         }
         try ChangeRows.setState(db, position: change.position, .failed)
@@ -132,7 +137,12 @@ extension Settling {
 
     /// Sets everything of a record aside that waits: it left all scopes (PROTOCOL.md, `gone`).
     mutating func setAllAside(_ db: Database, of record: RecordKey, _ reason: SetAsideReason) throws {
-        for change in try Base.remaining(db, of: record, table.schema) where change.state != .failed {
+        for change in try Base.remaining(db, of: record, table.schema) {
+            guard change.state != .failed else {
+                // The row goes, so it shows nothing any more.
+                try Failures.hide(db, key: change.key)
+                continue
+            }
             try ChangeRows.setState(db, position: change.position, .failed)
             try Failures.insert(db, change, reason, doubt: change.wasSent ? .gone : .none, now: now)
             try ChangeNotes.event(db, "setAside", of: change, detail: try ReasonCodec.json(reason), now: now)

@@ -39,9 +39,11 @@ struct Settling {
         while let row = try rows.next() { places[row[0]] = row[1] }
         hasAside = try QueueFigures.hasAside(db)
         for outcome in try acknowledgeMany(db, outcomes) {
-            if let position = places.removeValue(forKey: outcome.changeID) {
+            if let position = places[outcome.changeID] {
+                // What was only counted may be set aside by the next outcome.
+                if case .unanswered = outcome.kind {} else { places[outcome.changeID] = nil }
                 try record(db, outcome, at: position)
-            } else if let late = try Failures.find(db, key: outcome.changeID), late.doubt != .none {
+            } else if let late = try Failures.find(db, key: outcome.changeID), late.doubt.isUncertain {
                 try recordLate(db, outcome, at: late.position)
             }
         }

@@ -86,6 +86,17 @@ public enum CaptureMode: String, Sendable, Hashable {
     case explicit
 }
 
+/// What this device shows after the server has refused an update or a delete for good.
+///
+/// Either way the change is set aside with its reason and payload, and holds nothing up. A refused create stays in any
+/// case: a refusal is not a deletion.
+public enum RefusalRule: String, Sendable, Hashable, CaseIterable {
+    /// The record as the server has it, with what still waits on top: the default.
+    case revert
+    /// The refused values, until the app retries or discards the change: for what a user would miss, such as a long text.
+    case keep
+}
+
 /// A declared record type: its name, its table and its fields.
 public struct EntitySchema: Sendable, Hashable {
     /// The name on the wire (`card`).
@@ -99,16 +110,19 @@ public struct EntitySchema: Sendable, Hashable {
     /// The version of this declaration, sent with each change.
     public let version: Int
     public let capture: CaptureMode
+    /// What a refused update or delete leaves behind.
+    public let refusal: RefusalRule
 
     public init(
         _ name: String, table: String? = nil, keyColumn: String = "id", version: Int = 1,
-        capture: CaptureMode = .triggers, fields: [FieldSchema]
+        capture: CaptureMode = .triggers, refusal: RefusalRule = .revert, fields: [FieldSchema]
     ) {
         self.name = name
         self.table = table ?? name
         self.keyColumn = keyColumn
         self.version = version
         self.capture = capture
+        self.refusal = refusal
         self.fields = fields
     }
 

@@ -108,6 +108,7 @@ public struct Settlement: Sendable, Hashable {
             /// successor that is blocked by that create; `expired` was decided once, so the change goes, with an event.
             case setAside(SetAsideReason, staysUncertain: Bool)
             /// No verdict: stays as it is and is sent again with the same key and content; `attempts` is its new count.
+            /// Another outcome for the same change may follow in the settlement: counted, then set aside.
             case unanswered(attempts: Int)
         }
         public var changeID: String
@@ -186,6 +187,13 @@ public struct QueueSchedule: Sendable, Hashable {
         self.needsCredentials = needsCredentials
         self.batchLimit = batchLimit
         self.cause = cause
+    }
+
+    /// Before when no change goes by itself, milliseconds since 1970: the latest of the times that are still to come;
+    /// `nil` where none is.
+    public func nextAttempt(afterMilliseconds now: Int64) -> Int64? {
+        [notBeforeMilliseconds, serverNotBeforeMilliseconds, changesNotBeforeMilliseconds]
+            .compactMap { $0 }.filter { $0 > now }.max()
     }
 }
 

@@ -66,11 +66,17 @@ public struct ChangeResult: Sendable, Hashable {
     public var isDuplicate: Bool
     /// A stamp too far ahead counted as the server's now. An event, not a conflict.
     public var isClamped: Bool
+    /// A pause that the server asked for with an answer to this change alone (`Backoff`), in seconds.
+    public var backoffSeconds: Double?
 
-    public init(changeID: String, verdict: Verdict, isDuplicate: Bool = false, isClamped: Bool = false) {
+    public init(
+        changeID: String, verdict: Verdict, isDuplicate: Bool = false, isClamped: Bool = false,
+        backoffSeconds: Double? = nil
+    ) {
         self.changeID = changeID
         self.verdict = verdict
         self.isDuplicate = isDuplicate
         self.isClamped = isClamped
+        self.backoffSeconds = backoffSeconds
     }
 }

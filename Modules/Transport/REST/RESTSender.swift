@@ -109,12 +109,15 @@ public struct RESTSender: ChangeSender {
         }
         let answer = try await call(request.request, request.body)
         let isReplayed = answer.head.headerFields[.idempotencyReplayed] == "true"
+        let backoff = ServerPause.backoff(answer.head.headerFields)
         switch judge(answer, change, mapping) {
         case .decided(let verdict):
-            return ChangeResult(changeID: change.id, verdict: verdict, isDuplicate: isReplayed)
+            return ChangeResult(
+                changeID: change.id, verdict: verdict, isDuplicate: isReplayed, backoffSeconds: backoff)
         case .failed(let failure): throw failure
         case .movedOn:
-            return ChangeResult(changeID: change.id, verdict: try await present(change, mapping, parent))
+            let verdict = try await present(change, mapping, parent)
+            return ChangeResult(changeID: change.id, verdict: verdict, backoffSeconds: backoff)
         }
     }
 

@@ -11,6 +11,7 @@ extension UploadQueueMachine {
         var byID: [String: ChangeResult] = [:]
         for result in results where byID[result.changeID] == nil { byID[result.changeID] = result }
         var progress = false
+        var pause = backoffSeconds
         var retry: Double?
         var wantsRetry = false
         for queued in claim.changes {
@@ -18,6 +19,7 @@ extension UploadQueueMachine {
             let outcome = outcome(of: queued, result, &plan)
             plan.settlement.outcomes.append(outcome)
             if case .unanswered = outcome.kind {} else { progress = true }
+            pause = [pause, result?.backoffSeconds].compactMap { $0 }.max()
             if case .retry(let seconds)? = result?.verdict {
                 wantsRetry = true
                 retry = [retry, seconds].compactMap { $0 }.max()
@@ -29,7 +31,7 @@ extension UploadQueueMachine {
         isOffline = false
         schedule.needsCredentials = false
         if progress || claim.changes.isEmpty { schedule.failures = 0 }
-        floors.raise(server: backoffSeconds, changes: retry, at: now)
+        floors.raise(server: pause, changes: retry, at: now)
         let mustWait = (wantsRetry || !progress) && !claim.changes.isEmpty
         if mustWait {
             backOff(
@@ -96,6 +98,7 @@ extension UploadQueueMachine {
         let reason = SetAsideReason(
             code: rejection.code.rawValue, message: rejection.message, field: rejection.field,
             reference: rejection.reference)
+        if rejection.code == .missingReference { plan.missing[id] = queued.change.record }
         guard rejection.code == .expired else { return setAside(id, reason, &plan) }
         // It was decided once: the log notes that and lets it go, and the page brings what came of it.
         plan.events.append(.expired(id))

@@ -17,12 +17,16 @@ struct UploadQueueMachine: Sendable {
         var limits: ClaimLimits?
         /// Why nothing is claimed.
         var refusal = Refusal.nothing
+        /// The app has paused the queue, or the gate is closed.
+        var isPaused = false
         /// What to tell, once it is recorded.
         var events: [UploadEvent] = []
         /// How many changes left the queue.
         var left = 0
         /// The set-aside changes that others may need.
         var setAside: [String] = []
+        /// Those that miss another record, by key: where that one's create is in the log, they wait for it instead.
+        var missing: [String: RecordKey] = [:]
 
         /// Whether anything has to be written before a claim.
         var isEmpty: Bool { settlement == Settlement() }
@@ -112,11 +116,10 @@ struct UploadQueueMachine: Sendable {
                 message: "It failed \(member.attempts) times while the server answered everything else"
                     + (schedule.cause.map { " (\($0))." } ?? "."))
             plan.settlement.outcomes.append(
-                Settlement.Outcome(
-                    changeID: member.id,
-                    kind: isOver
-                        ? .setAside(reason, staysUncertain: true) : .unanswered(attempts: member.attempts)))
+                Settlement.Outcome(changeID: member.id, kind: .unanswered(attempts: member.attempts)))
             guard isOver else { continue }
+            plan.settlement.outcomes.append(
+                Settlement.Outcome(changeID: member.id, kind: .setAside(reason, staysUncertain: true)))
             plan.left += 1
             plan.setAside.append(member.id)
             plan.events.append(.setAside(member.id, reason))
@@ -144,7 +147,7 @@ struct UploadQueueMachine: Sendable {
         var events: [UploadEvent] = []
         if let written = plan.settlement.schedule { durable = written }
         loaded(claim.summary.schedule, at: now)
-        if let stuck = stuck(claim.summary, at: now) { events.append(stuck) }
+        if let stuck = stuck(claim.summary, plan, at: now) { events.append(stuck) }
         if !claim.changes.isEmpty {
             out = claim.changes.map(\.change.id)
             refusalIsOld = false
@@ -197,6 +200,7 @@ struct UploadQueueMachine: Sendable {
     /// Decides whether anything may be claimed now.
     mutating func admit(_ urgency: Urgency, isPaused: Bool, at now: Moment, _ plan: inout Plan) {
         plan.limits = nil
+        plan.isPaused = isPaused
         guard !isPaused else {
             plan.refusal = .nothing
             return
@@ -225,12 +229,20 @@ struct UploadQueueMachine: Sendable {
         if next != durable { plan.settlement.schedule = next }
     }
 
-    private mutating func stuck(_ summary: QueueSummary, at now: Moment) -> UploadEvent? {
+    /// The watchdog: the oldest change has waited for long although the server is in reach; with what it waits for.
+    private mutating func stuck(_ summary: QueueSummary, _ plan: Plan, at now: Moment) -> UploadEvent? {
         let threshold = policy.stuckAfter.milliseconds
         guard !isOffline, let oldest = summary.oldestMilliseconds, now.wall - oldest >= threshold else { return nil }
         if let stuckSilence, now.elapsed < stuckSilence { return nil }
         stuckSilence = now.elapsed + threshold
-        let cause = schedule.needsCredentials ? "the server refused the credentials" : schedule.cause
-        return .stuck(ageMilliseconds: now.wall - oldest, cause: cause ?? "it has not had its turn yet")
+        return .stuck(ageMilliseconds: now.wall - oldest, cause: cause(of: plan))
+    }
+
+    /// What the queue waits for, in words.
+    private func cause(of plan: Plan) -> String {
+        if schedule.needsCredentials { return "the server refused the credentials" }
+        if case .wait(_, let cause) = plan.refusal, plan.limits == nil { return cause }
+        if plan.isPaused { return "the queue is paused, or its gate is closed" }
+        return schedule.cause ?? "it has not had its turn yet"
     }
 }

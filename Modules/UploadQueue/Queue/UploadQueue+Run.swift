@@ -59,7 +59,12 @@ extension UploadQueue {
         _ sender: any ChangeSender, _ gate: any Gate, _ urgency: Urgency
     ) async throws(StoreFailure) -> Int64? {
         var take = try await claim(urgency)
-        while case .batch(let claim) = take { take = try await send(claim, sender, gate) }
+        while case .batch(let claim) = take {
+            let isOpen: Bool
+            (take, isOpen) = try await send(claim, sender, gate)
+            // The gate knows how long it stays closed, so it is asked, instead of resting without a time.
+            guard isOpen || Task.isCancelled else { return 0 }
+        }
         if machine.suspicion.wantsProbe, machine.floors.standing(.user, at: moment()) == nil, !Task.isCancelled {
             try await probe(sender)
         }
@@ -72,7 +77,7 @@ extension UploadQueue {
 
     private func send(
         _ claim: Claim, _ sender: any ChangeSender, _ gate: any Gate
-    ) async throws(StoreFailure) -> Take {
+    ) async throws(StoreFailure) -> (Take, isOpen: Bool) {
         let answer: Result<[ChangeResult], ExchangeFailure>
         do throws(ExchangeFailure) {
             answer = .success(try await sender.send(claim.changes.map(\.change), deviceID: claim.deviceID))
@@ -80,15 +85,17 @@ extension UploadQueue {
             answer = .failure(error)
         }
         let claimsNext = await isOpen(gate)
+        let take: Take
         switch answer {
         case .success(let results):
-            return try await settle(
+            take = try await settle(
                 claim, results: results, stamp: nil, backoffSeconds: nil, urgency: .routine, claimsNext: claimsNext)
         case .failure(var failure):
             // A stop is no one's failure, whatever it looked like to the sender.
             if Task.isCancelled { failure.isCancelled = true }
-            return try await settle(claim, failure: failure, urgency: .routine, claimsNext: claimsNext)
+            take = try await settle(claim, failure: failure, urgency: .routine, claimsNext: claimsNext)
         }
+        return (take, claimsNext)
     }
 
     private func probe(_ sender: any ChangeSender) async throws(StoreFailure) {
@@ -106,10 +113,11 @@ extension UploadQueue {
         return await gate.mayGo(.routine) == .open
     }
 
-    /// Rests until the time is over or something wakes; `nil` rests until something does.
+    /// Rests until the time is over or something wakes; `nil` rests until something does, 0 not at all.
     private func wait(
         _ milliseconds: Int64?, _ wake: inout AsyncStream<Void>.Iterator, _ waking: AsyncStream<Void>.Continuation
     ) async {
+        guard milliseconds != 0 else { return }
         await withTaskGroup(of: Void.self) { group in
             if let milliseconds {
                 group.addTask {

@@ -194,10 +194,30 @@ public actor UploadQueue {
         }
         machine = planned
         let (take, events) = machine.recorded(plan, claim, at: now)
-        for event in plan.events + events { streams.events.send(event) }
+        for event in await asRecorded(plan) + events { streams.events.send(event) }
         await tellBlocked(by: plan.setAside)
         tell(claim.summary, left: plan.left)
         return take
+    }
+
+    /// The plan's events as the log took them: what misses a record whose own create is in the log was not set aside, but
+    /// waits for that create, under a new key.
+    private func asRecorded(_ plan: UploadQueueMachine.Plan) async -> [UploadEvent] {
+        guard !plan.missing.isEmpty else { return plan.events }
+        do throws(StoreFailure) {
+            let failed = Set(try await log.failures().map(\.queued.change.id))
+            let queued = try await log.queued()
+            return plan.events.map { event in
+                guard case .setAside(let id, _) = event, let record = plan.missing[id], !failed.contains(id),
+                    let waiting = queued.first(where: { $0.change.record == record && $0.blockedBy != nil }),
+                    let by = waiting.blockedBy
+                else { return event }
+                return .blocked(waiting.change.id, by: by)
+            }
+        } catch {
+            streams.events.send(.storeFailed(error))
+            return plan.events
+        }
     }
 
     /// What needs a change that was set aside now waits for it, and that is told, too.

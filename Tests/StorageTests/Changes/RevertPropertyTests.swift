@@ -12,9 +12,12 @@ import Testing
         var name: FieldValue?
         var votes: Int64?
         var isSent = false
+        /// Refused, and shown on.
+        var isKept = false
     }
 
     struct Model {
+        var refusal: RefusalRule
         var name: FieldValue = "Card"
         var votes: Int64 = 1
         var version: Int64 = 3
@@ -32,19 +35,22 @@ import Testing
         /// The server did it as it was sent.
         mutating func accept(_ key: String) {
             guard let edit = take(key) else { return }
-            name = edit.name ?? name
             votes += edit.votes ?? 0
+            guard let name = edit.name else { return }
+            self.name = name
+            // What is older than a write that the server took does not show above it.
+            for index in edits.indices where edits[index].isKept { edits[index].name = nil }
         }
     }
 
     @Test(
         "what remains of refused, cancelled and discarded edits is base plus the remaining ones, exactly",
-        arguments: 0..<16)
-    func revert(seed: UInt64) async throws {
+        arguments: 0..<16, RefusalRule.allCases)
+    func revert(seed: UInt64, refusal: RefusalRule) async throws {
         var chance = SeededGenerator(seed: seed)
-        let fixture = try Fixture(seed: Int64(seed) + 1)
+        let fixture = try Fixture(boardSchema(refusal: refusal), seed: Int64(seed) + 1)
         try await fixture.applyBoard()
-        var model = Model()
+        var model = Model(refusal: refusal)
         for step in 0..<80 {
             switch Int.random(in: 0..<10, using: &chance) {
             case 0...4:
@@ -71,11 +77,13 @@ import Testing
             default:
                 guard let failure = try await fixture.store.failures().randomElement(using: &chance) else { continue }
                 _ = try await fixture.store.discard(failure.queued.change.id)
+                _ = model.take(failure.queued.change.id)
             }
             try expect(fixture, model, "seed \(seed), step \(step)")
         }
         for failure in try await fixture.store.failures() {
             _ = try await fixture.store.discard(failure.queued.change.id)
+            _ = model.take(failure.queued.change.id)
         }
         try await fixture.drain(from: model.version + 100)
         try expect(fixture, model, "seed \(seed), drained")
@@ -95,7 +103,7 @@ import Testing
         case 0:
             try await fixture.settle((key, .unanswered))
         case 1:
-            _ = model.take(key)
+            if model.refusal == .keep { model.edits[index].isKept = true } else { _ = model.take(key) }
             try await fixture.settle((key, .refused()))
         case 2:
             model.version += 1

@@ -20,12 +20,12 @@ final class TestFile {
 }
 
 /// Boards, lists, cards: one parent each; a card also refers to another card, which is no parent.
-func boardSchema() throws -> Schema {
+func boardSchema(refusal: RefusalRule = .revert) throws -> Schema {
     try Schema([
         EntitySchema("board", fields: [.text("name", required: true), .boolean("closed")]),
         EntitySchema("list", fields: [.text("name"), .parent("idBoard", "board"), .real("pos")]),
         EntitySchema(
-            "card",
+            "card", refusal: refusal,
             fields: [
                 .text("name"), .text("desc", rule: .check), .parent("idList", "list"), .real("pos"),
                 .boolean("closed"), .date("due"), .integer("votes", rule: .sum), .json("labels", rule: .union),

@@ -14,8 +14,9 @@ struct FailuresCommand: AsyncParsableCommand {
         let device = try await Device.open(global)
         let failures = try await device.store.failures()
         var blocked: [String: [String]] = [:]
-        for change in try await device.store.queued() {
-            if let key = change.blockedBy { blocked[key, default: []].append(change.change.id) }
+        for failure in failures {
+            let key = failure.queued.change.id
+            blocked[key] = try await device.store.dependants(of: key)
         }
         if json {
             let list = failures.map { ChangeReport.json($0, waiting: blocked[$0.queued.change.id] ?? []) }

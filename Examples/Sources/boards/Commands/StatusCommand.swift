@@ -31,7 +31,8 @@ struct StatusCommand: AsyncParsableCommand {
             let records = device.records
             guard try await device.read({ try records.fetch($0, key) }) != nil else { throw Edits.missing(key) }
         }
-        let status = StatusReport(record: key, counts: counts)
+        let wait = key == nil ? QueueWait(try await device.store.summary()) : nil
+        let status = StatusReport(record: key, counts: counts, wait: wait)
         Console.print(json ? JSONText.text(status.json) : status.sentence)
     }
 }
@@ -40,6 +41,8 @@ struct StatusCommand: AsyncParsableCommand {
 struct StatusReport {
     let record: RecordKey?
     let counts: StateCounts
+    /// When and why the queue waits; of the whole database only.
+    var wait: QueueWait?
 
     /// Failed before syncing before queued before synced.
     var state: String {
@@ -55,7 +58,9 @@ struct StatusReport {
         if counts.failed > 0 { parts.append("\(counts.failed) set aside") }
         if counts.uploading > 0 { parts.append("\(counts.uploading) on the way") }
         if counts.waiting > 0 { parts.append("\(counts.waiting) waiting") }
-        return parts.isEmpty ? state : "\(state) (\(parts.joined(separator: ", ")))"
+        let first = parts.isEmpty ? state : "\(state) (\(parts.joined(separator: ", ")))"
+        guard counts.waiting + counts.uploading > 0, let sentence = wait?.shortSentence else { return first }
+        return first + "\n" + sentence
     }
 
     var json: FieldValue {
@@ -63,6 +68,11 @@ struct StatusReport {
             "state": .string(state), "failed": .int(Int64(counts.failed)), "syncing": .int(Int64(counts.uploading)),
             "queued": .int(Int64(counts.waiting)),
         ]
+        if let wait {
+            members["nextAttempt"] = wait.json
+            members["cause"] = wait.cause.map(FieldValue.string) ?? .null
+            members["needsCredentials"] = .bool(wait.needsCredentials)
+        }
         if let record {
             members["entity"] = .string(record.entity)
             members["id"] = .string(record.id)

@@ -3,9 +3,10 @@ import SyncCore
 
 /// Queued and set-aside changes as the commands tell them: JSON under stable names, and a line for people.
 enum ChangeReport {
-    /// One entry of `pending --json`.
-    static func json(_ queued: QueuedChange) -> FieldValue {
+    /// One entry of `pending --json`; what is blocked waits for no time.
+    static func json(_ queued: QueuedChange, _ wait: QueueWait) -> FieldValue {
         var members = change(queued.change)
+        members["nextAttempt"] = queued.state == .blocked ? .null : wait.json
         members["state"] = .string(queued.state.rawValue)
         members["attempts"] = .int(Int64(queued.attempts))
         members["madeAt"] = time(queued.madeAtMilliseconds)
@@ -13,7 +14,7 @@ enum ChangeReport {
         return .object(members)
     }
 
-    /// One entry of `failures --json`; `waiting` are the changes that wait for it.
+    /// One entry of `failures --json`; `waiting` are the changes that need it: they wait for it, and would be discarded with it.
     static func json(_ failed: FailedChange, waiting: [String]) -> FieldValue {
         let change = failed.queued.change
         return [
@@ -63,7 +64,10 @@ enum ChangeReport {
         let change = failed.queued.change
         var text = "\(change.operation.rawValue) \(change.record) was set aside: \(failed.reason.message)"
         text += " (\(failed.reason.code))\n     change \(change.id)"
-        if !waiting.isEmpty { text += "\n     \(waiting.count) more wait for it: \(waiting.joined(separator: ", "))" }
+        if !waiting.isEmpty {
+            text +=
+                "\n     \(waiting.count) more need it, and would be discarded with it: \(waiting.joined(separator: ", "))"
+        }
         return text
     }
 

@@ -112,6 +112,17 @@ extension ChangeLogContract {
             try expect.equal(
                 try await subject.log.dependants(of: create), queued.dropFirst().map(\.change.id), "dependants")
         },
+        rule("the last attempt is counted with the change that it sets aside") { subject, expect in
+            try await subject.write(.create, ChangeLogSubject.board, ["name": "A"])
+            let claim = try await subject.take()
+            let reason = SetAsideReason(code: "tooManyAttempts", message: "no")
+            try await subject.settle([
+                (claim.changes[0], .unanswered(attempts: 10)),
+                (claim.changes[0], .setAside(reason, staysUncertain: true)),
+            ])
+            try expect.equal(try await subject.log.failures().map(\.queued.attempts), [10], "attempts")
+            try expect.equal(try await subject.log.summary().hasWork, false, "work")
+        },
         rule("a suspect that was set aside keeps settled below it, and its key when it is tried again") {
             subject, expect in
             try await subject.write(.create, ChangeLogSubject.other, ["name": "B"])
