@@ -95,7 +95,13 @@ let package = Package(
         .testTarget(
             name: "SyncStateTests", dependencies: [core, "SyncState", "SyncTesting"], path: "Tests/SyncStateTests"),
         .testTarget(
-            name: "TransportTests", dependencies: [core, "Transport", "SyncTesting", httpTypes, log],
+            name: "TransportTests",
+            dependencies: [
+                core, "Transport", "SyncTesting", httpTypes, log,
+                .product(
+                    name: "NIOPosix", package: "swift-nio",
+                    condition: .when(platforms: [.linux], traits: ["AsyncHTTPClient"])),
+            ] + nio,
             path: "Tests/TransportTests"),
         .testTarget(
             name: "OrchestratorTests",

@@ -26,6 +26,7 @@ let package = Package(
     products: [
         .executable(name: "boards", targets: ["boards"]),
         .executable(name: "quickstart", targets: ["quickstart"]),
+        .executable(name: "transport", targets: ["transport"]),
     ],
     dependencies: [
         .package(name: "Ferry", path: ".."),
@@ -59,6 +60,9 @@ let package = Package(
             name: "boards",
             dependencies: [core, ferry, "BoardsModel", "BoardsServer", arguments, sqlite, log, signals],
             path: "Sources/boards"),
+
+        // What a list of changes becomes on the wire, without a network.
+        .executableTarget(name: "transport", dependencies: [ferry, httpTypes], path: "Sources/transport"),
 
         // The README's program.
         .executableTarget(name: "quickstart", dependencies: [ferry, sqlite], path: "Sources/quickstart"),

@@ -39,7 +39,9 @@ struct BatchEncoder: Sendable {
                 try Self.write(change, into: &elements)
             } catch {
                 throw ExchangeFailure(
-                    kind: .unknown, message: "change \(index) has a value that JSON cannot say: \(error)")
+                    kind: .unknown,
+                    message: "A change has a value that cannot be sent; its changes are tried in smaller parts "
+                        + "(change \(index): \(error)).")
             }
             if head.count + elements.count + 2 > limits.bytes { break }
             ends.append(elements.count)
@@ -48,7 +50,8 @@ struct BatchEncoder: Sendable {
         guard count > 0 || request.changes.isEmpty else {
             throw ExchangeFailure(
                 kind: .tooLarge,
-                message: "the first change, or its unit, is above \(limits.changes) changes or \(limits.bytes) bytes")
+                message: "A change is too large to be sent; it is set aside (the first change, or its unit, is above "
+                    + "\(limits.changes) changes or \(limits.bytes) bytes).")
         }
         var body = head
         body.reserveCapacity(head.count + ends[count] + 2)
