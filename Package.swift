@@ -117,7 +117,8 @@ let package = Package(
         .testTarget(
             name: "SyncTestingTests", dependencies: [core, "SyncTesting"], path: "Tests/SyncTestingTests"),
         .testTarget(
-            name: "SyncSimulatorTests", dependencies: [core, "SyncTesting", "SyncSimulator"],
+            name: "SyncSimulatorTests",
+            dependencies: [core, "SyncTesting", "SyncSimulator", "Transport", httpTypes],
             path: "Tests/SyncSimulatorTests"),
     ],
     swiftLanguageModes: [.v6]
