@@ -114,7 +114,7 @@ struct Paper: HTTPTransport {
 
     func close() async {}
 
-    /// The body as it is, line by line where it is JSON.
+    /// The body line by line, with the members in order of their names, so that it is quick to read.
     private func indented(_ body: [UInt8]) -> String {
         guard let object = try? JSONSerialization.jsonObject(with: Data(body)),
             let data = try? JSONSerialization.data(withJSONObject: object, options: [.prettyPrinted, .sortedKeys])
