@@ -95,7 +95,13 @@ let package = Package(
         .testTarget(
             name: "SyncStateTests", dependencies: [core, "SyncState", "SyncTesting"], path: "Tests/SyncStateTests"),
         .testTarget(
-            name: "TransportTests", dependencies: [core, "Transport", "SyncTesting", httpTypes, log],
+            name: "TransportTests",
+            dependencies: [
+                core, "Transport", "SyncTesting", httpTypes, log,
+                .product(
+                    name: "NIOPosix", package: "swift-nio",
+                    condition: .when(platforms: [.linux], traits: ["AsyncHTTPClient"])),
+            ] + nio,
             path: "Tests/TransportTests"),
         .testTarget(
             name: "OrchestratorTests",
@@ -111,7 +117,8 @@ let package = Package(
         .testTarget(
             name: "SyncTestingTests", dependencies: [core, "SyncTesting"], path: "Tests/SyncTestingTests"),
         .testTarget(
-            name: "SyncSimulatorTests", dependencies: [core, "SyncTesting", "SyncSimulator"],
+            name: "SyncSimulatorTests",
+            dependencies: [core, "SyncTesting", "SyncSimulator", "Transport", httpTypes],
             path: "Tests/SyncSimulatorTests"),
     ],
     swiftLanguageModes: [.v6]

@@ -28,6 +28,7 @@ let package = Package(
         .executable(name: "boards", targets: ["boards"]),
         .executable(name: "quickstart", targets: ["quickstart"]),
         .executable(name: "upload", targets: ["upload"]),
+        .executable(name: "transport", targets: ["transport"]),
     ],
     dependencies: [
         .package(name: "Ferry", path: ".."),
@@ -64,6 +65,8 @@ let package = Package(
 
         // The framework's bare JSON route, which the server is measured against.
         .executableTarget(name: "bareroute", dependencies: [hummingbird, log], path: "Sources/bareroute"),
+        // What a list of changes becomes on the wire, without a network.
+        .executableTarget(name: "transport", dependencies: [ferry, httpTypes], path: "Sources/transport"),
 
         // The README's program.
         .executableTarget(name: "quickstart", dependencies: [ferry, sqlite], path: "Sources/quickstart"),

@@ -4,8 +4,15 @@ import PackageDescription
 let package = Package(
     name: "FerryBenchmarks",
     platforms: [.macOS(.v15)],
+    traits: [
+        .trait(name: "HTTP", description: "Measures over sockets too, which builds SwiftNIO.")
+    ],
     dependencies: [
-        .package(name: "Ferry", path: "../..", traits: []),
+        .package(
+            name: "Ferry", path: "../..",
+            traits: [.trait(name: "AsyncHTTPClient", condition: .when(traits: ["HTTP"]))]),
+        .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.81.0"),
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
@@ -20,6 +27,9 @@ let package = Package(
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Logging", package: "swift-log"),
+                .product(name: "SyncTesting", package: "Ferry", condition: .when(traits: ["HTTP"])),
+                .product(name: "AsyncHTTPClient", package: "async-http-client", condition: .when(traits: ["HTTP"])),
+                .product(name: "NIOCore", package: "swift-nio", condition: .when(traits: ["HTTP"])),
             ])
     ],
     swiftLanguageModes: [.v6]

@@ -46,6 +46,24 @@ struct GuideTests {
     }
 }
 
+extension GuideTests {
+    /// A store of the guide's own.
+    private struct Names: IDTranslation {
+        let schema: Schema
+        func serverIDs(of records: Set<RecordKey>) throws(StoreFailure) -> [RecordKey: String] { [:] }
+        func localIDs(of records: Set<RecordKey>) throws(StoreFailure) -> [RecordKey: String] { [:] }
+    }
+
+    @Test("the guide's exchange with a server that makes its own ids")
+    func identities() async throws {
+        let store = Names(schema: try Schema([EntitySchema("card", fields: [.text("name")])]))
+        let batch = try BatchExchange(endpoint: "https://api.example.com", http: MyHTTP())
+        let exchange = IDTranslatingExchange(batch, schema: store.schema, translation: store)
+        let failure = await failure { try await exchange.exchange(ExchangeRequest(cycleID: "c", deviceID: "d")) }
+        #expect(failure?.kind == .temporary)
+    }
+}
+
 #if AsyncHTTPClient && !canImport(Darwin)
     extension GuideTests {
         /// Compiled only: it would need that server.

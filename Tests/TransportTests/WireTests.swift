@@ -180,6 +180,27 @@
             }
         }
 
+        @Test("SEC-19 a redirect to another origin is not followed: neither the body nor the token gets there")
+        func foreignOrigin() async throws {
+            let other = try HostileServer([.answer(Sample.answer())])
+            for status in [301, 302, 303, 307, 308] {
+                let server = try HostileServer([.redirect(status, to: "\(other.url)/api/sync")])
+                let exchange = try Sample.exchange(
+                    AsyncHTTPClientTransport(), credentials: FixedCredentials(Token(value: "secret")),
+                    endpoint: server.url)
+                let failure = await TransportTests.failure {
+                    try await exchange.exchange(Sample.request([Sample.change(1)]))
+                }
+                #expect(failure?.kind == .network)
+                #expect(failure?.status == status)
+                #expect(server.requests.map { $0.headers["authorization"] } == ["Bearer secret"])
+                await exchange.close()
+                server.stop()
+            }
+            #expect(other.connectionCount == 0)
+            other.stop()
+        }
+
         @Test("NET-21 no TLS on the other side: shown as such, no fallback to http")
         func noTLS() async throws {
             let text = Array("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n".utf8)

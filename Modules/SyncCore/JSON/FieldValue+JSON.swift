@@ -25,7 +25,7 @@ extension FieldValue {
     public func json() throws(JSONFailure) -> [UInt8] {
         var writer = JSONWriter()
         try writer.value(self)
-        return writer.bytes
+        return writer.takeBytes()
     }
 
     /// ``json()`` as a string.

@@ -41,6 +41,12 @@ public final class JSONBytes: Sendable {
         free(UnsafeRawBufferPointer(start: base, count: count))
     }
 
+    /// A part, lent for a call; `range` is cut to what there is.
+    package func withBytes<T>(_ range: Range<Int>, _ body: (UnsafeRawBufferPointer) -> T) -> T {
+        let cut = range.clamped(to: 0..<count)
+        return body(UnsafeRawBufferPointer(start: base + cut.lowerBound, count: cut.count))
+    }
+
     /// A copy of a part; `range` is cut to what there is.
     public subscript(range: Range<Int>) -> [UInt8] {
         let cut = range.clamped(to: 0..<count)

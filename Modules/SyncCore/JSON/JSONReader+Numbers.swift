@@ -17,11 +17,31 @@ private let exactPowers: [Double] = [
 private let greatestLength = 4096
 
 extension JSONReader {
+    /// Takes an integer that surely fits and is surely whole; else takes nothing, and ``scanNumber()`` says what it is.
+    @inline(__always)
+    mutating func takePlainInteger() -> Int64? {
+        var position = offset
+        let isNegative = base[position] == UInt8(ascii: "-")
+        if isNegative { position &+= 1 }
+        let start = position
+        var value: UInt64 = 0
+        while position < end, case let digit = base[position] &- UInt8(ascii: "0"), digit < 10 {
+            value = value &* 10 &+ UInt64(digit)
+            position &+= 1
+        }
+        let count = position - start
+        guard count > 0, count < 19, position < end, base[position] != UInt8(ascii: "."),
+            base[position] | 0x20 != UInt8(ascii: "e"), count == 1 || base[start] != UInt8(ascii: "0")
+        else { return nil }
+        offset = position
+        return isNegative ? -Int64(value) : Int64(value)
+    }
+
     /// Takes a number: an integer without fraction and exponent stays one, everything else is the nearest double.
     mutating func scanNumber() throws(JSONFailure) -> NumberToken {
         let start = offset
         let isNegative = base[offset] == UInt8(ascii: "-")
-        if isNegative { offset += 1 }
+        if isNegative { offset &+= 1 }
         // Up to 19 digits fit into 64 bits unsigned; what follows is counted only.
         var mantissa: UInt64 = 0
         var digits = 0
@@ -35,7 +55,7 @@ extension JSONReader {
         var isInteger = true
         if offset < end, base[offset] == UInt8(ascii: ".") {
             isInteger = false
-            offset += 1
+            offset &+= 1
             let fraction = offset
             try scanDigits(into: &mantissa, digits: &digits)
             exponent -= offset - fraction
@@ -69,23 +89,23 @@ extension JSONReader {
                 if digits < 19 { mantissa = mantissa &* 10 &+ UInt64(digit) }
                 digits += 1
             }
-            offset += 1
+            offset &+= 1
         }
         guard offset > start else { throw failure(offset < end ? .syntax : .truncated, "a digit") }
     }
 
     private mutating func scanExponent() throws(JSONFailure) -> Int {
-        offset += 1
+        offset &+= 1
         var isNegative = false
         if offset < end, base[offset] == UInt8(ascii: "+") || base[offset] == UInt8(ascii: "-") {
             isNegative = base[offset] == UInt8(ascii: "-")
-            offset += 1
+            offset &+= 1
         }
         let start = offset
         var exponent = 0
         while offset < end, case let digit = base[offset] &- UInt8(ascii: "0"), digit < 10 {
             exponent = min(exponent * 10 + Int(digit), 1_000_000)
-            offset += 1
+            offset &+= 1
         }
         guard offset > start else { throw failure(offset < end ? .syntax : .truncated, "a digit") }
         return isNegative ? -exponent : exponent

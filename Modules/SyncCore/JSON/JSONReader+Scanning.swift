@@ -7,15 +7,16 @@ extension JSONReader {
     mutating func skipSpace() {
         while offset < end {
             switch base[offset] {
-            case 0x20, 0x0a, 0x0d, 0x09: offset += 1
+            case 0x20, 0x0a, 0x0d, 0x09: offset &+= 1
             default: return
             }
         }
     }
 
     /// Leaves the offset where it is when the next value is of another type.
-    mutating func require(_ kind: Kind, _ expected: String) throws(JSONFailure) {
-        guard try peek() == kind else { throw failure(.wrongType, expected) }
+    @inline(__always)
+    mutating func require(_ wanted: Kind, _ expected: StaticString) throws(JSONFailure) {
+        guard try kind() == wanted else { throw failure(.wrongType, "\(expected)") }
     }
 
     @inline(__always)
@@ -23,10 +24,11 @@ extension JSONReader {
         skipSpace()
         guard offset < end else { throw failure(.truncated, "a colon") }
         guard base[offset] == UInt8(ascii: ":") else { throw failure(.syntax, "a colon") }
-        offset += 1
+        offset &+= 1
     }
 
-    mutating func scanLiteral(_ literal: StaticString) throws(JSONFailure) {
+    @inline(never)
+    private mutating func scanLiteral(_ literal: StaticString) throws(JSONFailure) {
         let length = literal.utf8CodeUnitCount
         for index in 0..<length {
             guard offset + index < end else {
@@ -41,21 +43,48 @@ extension JSONReader {
         offset += length
     }
 
+    /// The four bytes at `position`; `nil` near the end.
+    @inline(__always)
+    private func word(at position: Int) -> UInt32? {
+        guard position + 4 <= end else { return nil }
+        return UInt32(bigEndian: UnsafeRawPointer(base + position).loadUnaligned(as: UInt32.self))
+    }
+
+    /// Takes `null`, of which the first letter stands here.
+    @inline(__always)
+    mutating func takeNull() throws(JSONFailure) {
+        guard word(at: offset) == 0x6e75_6c6c else { return try scanLiteral("null") }
+        offset += 4
+    }
+
+    /// Takes `true` or `false`, of which the first letter stands here.
+    @inline(__always)
+    mutating func takeBool() throws(JSONFailure) -> Bool {
+        if word(at: offset) == 0x7472_7565 {
+            offset += 4
+            return true
+        }
+        if word(at: offset + 1) == 0x616c_7365, base[offset] == UInt8(ascii: "f") {
+            offset += 5
+            return false
+        }
+        let isTrue = base[offset] == UInt8(ascii: "t")
+        try scanLiteral(isTrue ? "true" : "false")
+        return isTrue
+    }
+
     /// The next value, which must be `true` or `false`.
     public mutating func readBool() throws(JSONFailure) -> Bool {
         try require(.bool, "true or false")
-        if base[offset] == UInt8(ascii: "t") {
-            try scanLiteral("true")
-            return true
-        }
-        try scanLiteral("false")
-        return false
+        return try takeBool()
     }
 
     /// Takes the next value if it is `null`, and says whether it was.
     public mutating func readNull() throws(JSONFailure) -> Bool {
-        guard try peek() == .null else { return false }
-        try scanLiteral("null")
+        skipSpace()
+        guard offset < end else { throw failure(.truncated, "a value") }
+        guard base[offset] == UInt8(ascii: "n") else { return false }
+        try takeNull()
         return true
     }
 
@@ -63,6 +92,19 @@ extension JSONReader {
     public mutating func readString() throws(JSONFailure) -> String {
         try require(.string, "a string")
         return try text(of: scanString())
+    }
+
+    /// Takes the next value, which must be a string, and says where its text stands in the bytes, without the quotes;
+    /// `nil`, and nothing taken, where what stands there is not the text itself: with escapes, or not ASCII.
+    package mutating func readPlainText() throws(JSONFailure) -> Range<Int>? {
+        try require(.string, "a string")
+        let start = offset
+        let token = try scanString()
+        guard token.isASCII, !token.hasEscapes else {
+            offset = start
+            return nil
+        }
+        return token.start..<token.end
     }
 
     /// The next value, which must be an integer of 64 bits; `7.0` is one.

@@ -10,6 +10,27 @@ private let ones: UInt64 = 0x0101_0101_0101_0101
 private let highBits: UInt64 = 0x8080_8080_8080_8080
 
 extension JSONReader {
+    /// Where a string ends that begins, behind its quote, at `start`, if it is ASCII without escapes and does not reach
+    /// into the last bytes; else -1, and ``scanString()`` says what it is.
+    @inline(__always)
+    func plainEnd(from start: Int) -> Int {
+        var position = start
+        while position &+ 8 <= end {
+            let word = UInt64(littleEndian: UnsafeRawPointer(base + position).loadUnaligned(as: UInt64.self))
+            let quote = word ^ (ones &* 0x22)
+            let slash = word ^ (ones &* 0x5c)
+            let flags =
+                ((quote &- ones) & ~quote | (slash &- ones) & ~slash | (word &- ones &* 0x20) & ~word | word) & highBits
+            guard flags != 0 else {
+                position &+= 8
+                continue
+            }
+            position &+= flags.trailingZeroBitCount / 8
+            return base[position] == UInt8(ascii: "\"") ? position : -1
+        }
+        return -1
+    }
+
     /// Takes a string, quotes included, and checks everything but the UTF-8 of what is not ASCII.
     ///
     /// Eight bytes at a time, as in "Hacker's Delight", section 6-1: the lowest flagged byte is always a true one.
@@ -19,7 +40,7 @@ extension JSONReader {
         var hasEscapes = false
         var seen: UInt64 = 0
         while true {
-            while position + 8 <= end {
+            while position &+ 8 <= end {
                 let word = UInt64(
                     littleEndian: UnsafeRawPointer(base + position).loadUnaligned(as: UInt64.self))
                 let quote = word ^ (ones &* 0x22)
@@ -29,7 +50,7 @@ extension JSONReader {
                     & highBits
                 if flags == 0 {
                     seen |= word
-                    position += 8
+                    position &+= 8
                     continue
                 }
                 let index = flags.trailingZeroBitCount / 8
@@ -55,7 +76,7 @@ extension JSONReader {
                 throw failure(.syntax, "a control character to be escaped")
             default:
                 seen |= UInt64(byte)
-                position += 1
+                position &+= 1
             }
         }
     }
@@ -125,24 +146,40 @@ extension JSONReader {
             if let text = String(validating: raw, as: UTF8.self) { return text }
             throw malformed(token)
         }
-        if !token.isASCII { try check(token) }
         // An escape is never shorter than what it stands for.
-        var position = token.start
         var decoded: [UInt8] = []
         decoded.reserveCapacity(raw.count)
-        while position < token.end {
-            let byte = base[position]
-            guard byte == UInt8(ascii: "\\") else {
-                decoded.append(byte)
-                position += 1
-                continue
+        var position = token.start
+        while true {
+            let escape = nextBackslash(from: position, to: token.end)
+            decoded.append(contentsOf: UnsafeBufferPointer(start: base + position, count: escape - position))
+            guard escape < token.end else { break }
+            let (scalar, next) = try scanEscape(at: escape)
+            if scalar < 0x80 {
+                decoded.append(UInt8(truncatingIfNeeded: scalar))
+            } else {
+                // scanEscape has refused lone surrogates, so the scalar is one.
+                decoded.append(contentsOf: UTF8.encode(Unicode.Scalar(scalar) ?? "\u{fffd}")!)
             }
-            let escape = try scanEscape(at: position)
-            // scanEscape has refused lone surrogates, so the scalar is one.
-            decoded.append(contentsOf: UTF8.encode(Unicode.Scalar(escape.scalar) ?? "\u{fffd}")!)
-            position = escape.next
+            position = next
         }
-        return String(decoding: decoded, as: UTF8.self)
+        if token.isASCII { return String(decoding: decoded, as: UTF8.self) }
+        // What an escape stands for begins no half character and ends none, so nothing is mended by it.
+        if let text = String(validating: decoded, as: UTF8.self) { return text }
+        throw malformed(token)
+    }
+
+    private func nextBackslash(from start: Int, to limit: Int) -> Int {
+        var position = start
+        while position + 8 <= limit {
+            let word = UInt64(littleEndian: UnsafeRawPointer(base + position).loadUnaligned(as: UInt64.self))
+            let slash = word ^ (ones &* 0x5c)
+            let flags = (slash &- ones) & ~slash & highBits
+            if flags != 0 { return position + flags.trailingZeroBitCount / 8 }
+            position &+= 8
+        }
+        while position < limit, base[position] != UInt8(ascii: "\\") { position &+= 1 }
+        return position
     }
 
     /// Checks the UTF-8 of a string that is not ASCII.
@@ -163,7 +200,12 @@ extension JSONReader {
             var second: ClosedRange<UInt8> = 0x80...0xbf
             switch lead {
             case 0..<0x80:
-                position += 1
+                position &+= 1
+                while position + 8 <= token.end,
+                    UnsafeRawPointer(base + position).loadUnaligned(as: UInt64.self) & highBits == 0
+                {
+                    position &+= 8
+                }
                 continue
             case 0xc2...0xdf: length = 2
             case 0xe0: (length, second) = (3, 0xa0...0xbf)
@@ -174,13 +216,9 @@ extension JSONReader {
             case 0xf1...0xf3: length = 4
             default: return position
             }
-            guard position + length <= token.end, second.contains(base[position + 1]) else {
-                return position
-            }
-            for index in position + 2..<max(position + length, position + 2)
-            where base[index] & 0xc0 != 0x80 {
-                return position
-            }
+            guard position + length <= token.end, second.contains(base[position + 1]),
+                length < 3 || base[position + 2] & 0xc0 == 0x80, length < 4 || base[position + 3] & 0xc0 == 0x80
+            else { return position }
             position += length
         }
         return nil

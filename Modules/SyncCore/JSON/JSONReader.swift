@@ -1,7 +1,7 @@
 /// A strict reader of JSON (RFC 8259) that the caller pulls through its bytes, value by value.
 ///
 /// Strict means: UTF-8 is checked, members told twice, lone surrogates and bytes after the end are refused. Depth is
-/// counted from the first byte's container, which has depth 1, and bounded; recursion goes no deeper than that.
+/// counted from the first byte's container, which has depth 1, and bounded; nothing recurses.
 /// A copy of a reader is a bookmark: it goes on from where it was made. Each method takes the white space before what
 /// it reads. After a failure of kind `wrongType` or `numberDoesNotFit` the reader stands before the value, which can
 /// be skipped; after any other it is of no more use.
@@ -30,7 +30,8 @@ public struct JSONReader: Sendable {
     struct Frame: Sendable {
         var isObject: Bool
         var isFirst = true
-        var scope: MemberNames.Scope
+        /// An object's last name; `none` once ``names`` has them.
+        var node = NameTree.root
     }
 
     let bytes: JSONBytes
@@ -38,10 +39,18 @@ public struct JSONReader: Sendable {
     let end: Int
     let maximumDepth: Int
     let outerDepth: Int
-    var frames: [Frame] = []
+    /// The innermost container, and those around it; nobody is asked for ``top`` where ``openCount`` is 0.
+    var top = Frame(isObject: false)
+    var outer: [Frame] = []
+    var openCount = 0
+    var tree = NameTree()
     var names = MemberNames()
-    /// How many members the last object had; the next one often has as many.
-    var memberHint = 0
+    /// Within the value that is being read: the containers around the innermost one, all their values so far, and the
+    /// names of those that the tree did not take.
+    var containers: [Container] = []
+    var values: [FieldValue] = []
+    var freeNames: [String] = []
+    var recent = RecentTexts()
 
     /// The next byte to be read, from the start of the bytes.
     public internal(set) var offset: Int
@@ -81,7 +90,7 @@ public struct JSONReader: Sendable {
     }
 
     /// How many containers stand open here, those around the part included.
-    public var depth: Int { outerDepth + frames.count }
+    public var depth: Int { outerDepth + openCount }
 
     /// What the next value is, without taking it.
     public mutating func peek() throws(JSONFailure) -> Kind { try kind() }
@@ -113,33 +122,59 @@ public struct JSONReader: Sendable {
         try push(isObject: false)
     }
 
-    /// The next member's name, after which its value must be read or skipped; `nil` when the object has ended.
-    public mutating func nextKey() throws(JSONFailure) -> String? {
-        precondition(frames.last?.isObject == true, "nextKey() outside of an object")
+    /// Names that ``nextTag()`` gives numbers to; set before anything is read.
+    package var tags: [String] {
+        get { tree.tags }
+        set { tree.tags = newValue }
+    }
+
+    /// As ``nextKey()``, with the name's place in ``tags``, from 1 on; 0 for another name.
+    package mutating func nextTag() throws(JSONFailure) -> Int? {
+        precondition(openCount > 0 && top.isObject, "nextTag() outside of an object")
         guard try advance(past: UInt8(ascii: "}"), "a comma or the end of the object") else {
             return nil
         }
-        guard offset < end else { throw failure(.truncated, "a member's name") }
-        guard base[offset] == UInt8(ascii: "\"") else { throw failure(.syntax, "a member's name") }
-        let token = try scanString()
-        let name = try text(of: token)
-        let isNew = names.insert(token, name, &frames[frames.count - 1].scope, base)
-        guard isNew else {
-            throw JSONFailure(.duplicateMember, offset: token.start - 1, expected: "each member once")
+        let known = try takeKnownName(after: top.node)
+        guard known < 0 else {
+            top.node = known
+            try expectColon()
+            return tree.tag(known)
         }
+        var node = top.node
+        let name = try takeNewName(after: &node)
+        top.node = node
+        try expectColon()
+        return tree.tag(of: name)
+    }
+
+    /// The next member's name, after which its value must be read or skipped; `nil` when the object has ended.
+    public mutating func nextKey() throws(JSONFailure) -> String? {
+        precondition(openCount > 0 && top.isObject, "nextKey() outside of an object")
+        guard try advance(past: UInt8(ascii: "}"), "a comma or the end of the object") else {
+            return nil
+        }
+        let known = try takeKnownName(after: top.node)
+        guard known < 0 else {
+            top.node = known
+            try expectColon()
+            return tree.text(known)
+        }
+        var node = top.node
+        let name = try takeNewName(after: &node)
+        top.node = node
         try expectColon()
         return name
     }
 
     /// Whether the array has another value, which then must be read or skipped; `false` when it has ended.
     public mutating func nextElement() throws(JSONFailure) -> Bool {
-        precondition(frames.last?.isObject == false, "nextElement() outside of an array")
+        precondition(openCount > 0 && !top.isObject, "nextElement() outside of an array")
         return try advance(past: UInt8(ascii: "]"), "a comma or the end of the array")
     }
 
     /// Checks that nothing but white space is left.
     public mutating func finish() throws(JSONFailure) {
-        precondition(frames.isEmpty, "finish() within an object or array")
+        precondition(openCount == 0, "finish() within an object or array")
         skipSpace()
         guard offset == end else { throw failure(.trailingBytes, "the end") }
     }
@@ -154,23 +189,32 @@ public struct JSONReader: Sendable {
     private mutating func push(isObject: Bool) throws(JSONFailure) {
         guard depth < maximumDepth else { throw failure(.tooDeep, "at most \(maximumDepth) levels") }
         offset += 1
-        frames.append(Frame(isObject: isObject, scope: names.open()))
+        if openCount > 0 { outer.append(top) }
+        openCount += 1
+        top = Frame(isObject: isObject)
     }
 
-    private mutating func advance(past close: UInt8, _ expected: String) throws(JSONFailure) -> Bool {
+    private mutating func pop() {
+        if top.node == NameTree.none { names.close() }
+        openCount -= 1
+        if openCount > 0 { top = outer.removeLast() }
+    }
+
+    @inline(__always)
+    private mutating func advance(past close: UInt8, _ expected: StaticString) throws(JSONFailure) -> Bool {
         skipSpace()
-        guard offset < end else { throw failure(.truncated, expected) }
-        let top = frames.count - 1
-        if base[offset] == close {
+        guard offset < end else { throw failure(.truncated, "\(expected)") }
+        let byte = base[offset]
+        if byte == close {
             offset += 1
-            names.close(frames.removeLast().scope)
+            pop()
             return false
         }
-        if frames[top].isFirst {
-            frames[top].isFirst = false
+        if top.isFirst {
+            top.isFirst = false
             return true
         }
-        guard base[offset] == UInt8(ascii: ",") else { throw failure(.syntax, expected) }
+        guard byte == UInt8(ascii: ",") else { throw failure(.syntax, "\(expected)") }
         offset += 1
         skipSpace()
         return true

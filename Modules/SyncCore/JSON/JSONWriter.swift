@@ -6,17 +6,32 @@
 /// writer.key("version")
 /// writer.int(41)
 /// writer.endObject()
-/// let bytes = writer.bytes
+/// let bytes = writer.takeBytes()
 /// ```
 public struct JSONWriter: Sendable {
-    /// What is written so far.
-    public private(set) var bytes: [UInt8]
+    /// How many bytes are written so far.
+    public private(set) var count = 0
+    /// What is written, and room behind it.
+    private var room: [UInt8]
     private var needsComma = false
 
     /// A writer into nothing yet; `capacity` bytes are set aside at once.
     public init(capacity: Int = 0) {
-        bytes = []
-        bytes.reserveCapacity(capacity)
+        room = []
+        room.reserveCapacity(capacity)
+    }
+
+    /// What is written so far: a copy, so ask for ``count`` where that is enough.
+    public var bytes: [UInt8] { count == room.count ? room : Array(room[..<count]) }
+
+    /// What is written, without a copy; the writer is as new after it.
+    public mutating func takeBytes() -> [UInt8] {
+        var taken: [UInt8] = []
+        swap(&taken, &room)
+        taken.removeLast(taken.count - count)
+        count = 0
+        needsComma = false
+        return taken
     }
 
     public mutating func beginObject() { open(UInt8(ascii: "{")) }
@@ -26,8 +41,7 @@ public struct JSONWriter: Sendable {
 
     /// A member's name; its value must follow. That it is told once is the caller's to see to.
     public mutating func key(_ name: String) {
-        string(name)
-        bytes.append(UInt8(ascii: ":"))
+        quoted(name, mark: UInt8(ascii: ":"))
         needsComma = false
     }
 
@@ -36,14 +50,7 @@ public struct JSONWriter: Sendable {
 
     public mutating func int(_ value: Int64) {
         comma()
-        if value < 0 { bytes.append(UInt8(ascii: "-")) }
-        var rest = value.magnitude
-        let start = bytes.count
-        repeat {
-            bytes.append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10))
-            rest /= 10
-        } while rest > 0
-        bytes[start...].reverse()
+        digits(of: value)
     }
 
     /// A number in the shortest form that reads back as the same double, always with a point or an exponent.
@@ -54,25 +61,34 @@ public struct JSONWriter: Sendable {
             throw JSONFailure(.notANumber, offset: 0, expected: "a finite number, not \(value)")
         }
         comma()
+        // Whole and half numbers, which positions mostly are, far below where a double is coarser than that.
+        let doubled = value * 2
+        if doubled.magnitude < 1e12, doubled == doubled.rounded(.towardZero), value != 0 {
+            let halves = Int64(doubled)
+            if halves == -1 { push(UInt8(ascii: "-")) }
+            digits(of: halves / 2)
+            push(UInt8(ascii: "."))
+            push(halves % 2 == 0 ? UInt8(ascii: "0") : UInt8(ascii: "5"))
+            return
+        }
         // Swift's own form of a finite double is one of JSON's.
-        bytes.append(contentsOf: value.description.utf8)
+        append(value.description)
     }
 
     public mutating func string(_ value: String) {
-        comma()
-        bytes.append(UInt8(ascii: "\""))
-        let isDone: Void? = value.utf8.withContiguousStorageIfAvailable { appendEscaped($0) }
-        if isDone == nil { Array(value.utf8).withUnsafeBufferPointer { appendEscaped($0) } }
-        bytes.append(UInt8(ascii: "\""))
+        quoted(value, mark: nil)
+        needsComma = true
     }
 
     /// `{"$data":"…"}`, the contract's form for bytes.
     public mutating func data(_ value: [UInt8]) {
         beginObject()
         key("$data")
-        bytes.append(UInt8(ascii: "\""))
-        Base64.append(value, to: &bytes)
-        bytes.append(UInt8(ascii: "\""))
+        var text: [UInt8] = []
+        Base64.append(value, to: &text)
+        push(UInt8(ascii: "\""))
+        text.withUnsafeBufferPointer { append($0) }
+        push(UInt8(ascii: "\""))
         needsComma = true
         endObject()
     }
@@ -99,9 +115,17 @@ public struct JSONWriter: Sendable {
     /// An object of these members, in the order of their names' UTF-8 bytes. Fails as ``value(_:)`` does.
     public mutating func members(_ members: [String: FieldValue]) throws(JSONFailure) {
         beginObject()
-        for (name, value) in members.inByteOrder {
-            key(name)
-            try self.value(value)
+        if members.count < 2 {
+            for (name, value) in members {
+                key(name)
+                try self.value(value)
+            }
+        } else {
+            for place in members.placesInByteOrder {
+                let member = members[place.index]
+                key(member.key)
+                try value(member.value)
+            }
         }
         endObject()
     }
@@ -109,83 +133,211 @@ public struct JSONWriter: Sendable {
     /// A whole value that is JSON already; nobody looks at it again.
     public mutating func raw(_ json: some Sequence<UInt8>) {
         comma()
-        bytes.append(contentsOf: json)
+        let isDone: Void? = json.withContiguousStorageIfAvailable { append($0) }
+        if isDone == nil { Array(json).withUnsafeBufferPointer { append($0) } }
     }
 
     private mutating func open(_ bracket: UInt8) {
         comma()
-        bytes.append(bracket)
+        push(bracket)
         needsComma = false
     }
 
     private mutating func close(_ bracket: UInt8) {
-        bytes.append(bracket)
+        push(bracket)
         needsComma = true
     }
 
     private mutating func literal(_ text: StaticString) {
         comma()
-        bytes.append(
-            contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
+        append(UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
     }
 
     @inline(__always)
     private mutating func comma() {
-        if needsComma { bytes.append(UInt8(ascii: ",")) }
+        if needsComma { push(UInt8(ascii: ",")) }
         needsComma = true
     }
+}
 
-    private mutating func appendEscaped(_ text: UnsafeBufferPointer<UInt8>) {
-        var run = 0
-        var index = 0
-        while index < text.count {
-            // Eight bytes at a time, as in `JSONReader.scanString`.
-            if index + 8 <= text.count, let base = text.baseAddress {
-                let word = UnsafeRawPointer(base + index).loadUnaligned(as: UInt64.self)
-                if !word.hasByteToEscape {
-                    index += 8
-                    continue
+// Bytes into the room. Each makes room first, once for all that it writes.
+extension JSONWriter {
+    @inline(__always)
+    private mutating func makeRoom(for more: Int) {
+        if count + more > room.count { grow(by: more) }
+    }
+
+    @inline(never)
+    private mutating func grow(by more: Int) {
+        let needed = count + more
+        if needed > room.capacity { room.reserveCapacity(max(room.capacity * 2, needed, 64)) }
+        // Filled piece by piece, so that memory which is never written is never touched.
+        let size = min(max(needed, room.count + 32 * 1024), room.capacity)
+        room.append(contentsOf: repeatElement(0, count: size - room.count))
+    }
+
+    @inline(__always)
+    private mutating func push(_ byte: UInt8) {
+        makeRoom(for: 1)
+        room[count] = byte
+        count += 1
+    }
+
+    private mutating func append(_ text: String) {
+        let isDone: Void? = text.utf8.withContiguousStorageIfAvailable { append($0) }
+        if isDone == nil { Array(text.utf8).withUnsafeBufferPointer { append($0) } }
+    }
+
+    private mutating func append(_ text: UnsafeBufferPointer<UInt8>) {
+        guard let source = text.baseAddress, text.count > 0 else { return }
+        makeRoom(for: text.count)
+        let start = count
+        room.withUnsafeMutableBytes { room in
+            (room.baseAddress! + start).copyMemory(from: source, byteCount: text.count)
+        }
+        count += text.count
+    }
+
+    private mutating func digits(of value: Int64) {
+        // The least integer has 19 digits and a sign.
+        makeRoom(for: 20)
+        let start = count
+        count = room.withUnsafeMutableBufferPointer { room in
+            var position = start
+            var rest = value.magnitude
+            if value < 0 {
+                room[position] = UInt8(ascii: "-")
+                position += 1
+            }
+            var length = 1
+            var power = rest
+            while power > 9 {
+                power /= 10
+                length += 1
+            }
+            var slot = position + length
+            repeat {
+                slot -= 1
+                let (quotient, remainder) = rest.quotientAndRemainder(dividingBy: 10)
+                room[slot] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: remainder)
+                rest = quotient
+            } while rest > 0
+            return position + length
+        }
+    }
+
+    /// A comma where one is due, the text in quotes, and `mark`.
+    @inline(__always)
+    private mutating func quoted(_ value: String, mark: UInt8?) {
+        let isDone: Void? = value.utf8.withContiguousStorageIfAvailable { quoted($0, mark: mark) }
+        if isDone == nil { Array(value.utf8).withUnsafeBufferPointer { quoted($0, mark: mark) } }
+    }
+
+    private mutating func quoted(_ text: UnsafeBufferPointer<UInt8>, mark: UInt8?) {
+        // Comma, two quotes, mark, and what a word may be longer than the text's end.
+        makeRoom(for: text.count + 12)
+        let start = count
+        let isNext = needsComma
+        let (written, read) = room.withUnsafeMutableBytes { room -> (Int, Int) in
+            var out = room.baseAddress! + start
+            if isNext {
+                out.storeBytes(of: UInt8(ascii: ","), as: UInt8.self)
+                out += 1
+            }
+            out.storeBytes(of: UInt8(ascii: "\""), as: UInt8.self)
+            out += 1
+            let read = Self.copyPlain(text, from: 0, to: &out)
+            if read == text.count {
+                out.storeBytes(of: UInt8(ascii: "\""), as: UInt8.self)
+                out += 1
+                if let mark {
+                    out.storeBytes(of: mark, as: UInt8.self)
+                    out += 1
                 }
             }
-            let byte = text[index]
-            guard byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") else {
-                index += 1
-                continue
-            }
-            bytes.append(contentsOf: UnsafeBufferPointer(rebasing: text[run..<index]))
-            index += 1
-            run = index
-            appendEscape(of: byte)
+            return (out - room.baseAddress!, read)
         }
-        bytes.append(contentsOf: UnsafeBufferPointer(rebasing: text[run...]))
+        count = written
+        if read < text.count { finishQuoted(text, from: read, mark: mark) }
+    }
+
+    /// The rest of a text from a byte on that must be escaped.
+    @inline(never)
+    private mutating func finishQuoted(_ text: UnsafeBufferPointer<UInt8>, from start: Int, mark: UInt8?) {
+        var read = start
+        while read < text.count {
+            appendEscape(of: text[read])
+            makeRoom(for: text.count - read + 12)
+            let start = count
+            let from = read + 1
+            (count, read) = room.withUnsafeMutableBytes { room -> (Int, Int) in
+                var out = room.baseAddress! + start
+                let read = Self.copyPlain(text, from: from, to: &out)
+                return (out - room.baseAddress!, read)
+            }
+        }
+        push(UInt8(ascii: "\""))
+        if let mark { push(mark) }
+    }
+
+    /// Copies up to the first byte that must be escaped, and says where that is. Behind the copy it may write up to
+    /// seven bytes more.
+    @inline(__always)
+    private static func copyPlain(
+        _ text: UnsafeBufferPointer<UInt8>, from start: Int, to out: inout UnsafeMutableRawPointer
+    ) -> Int {
+        guard let source = text.baseAddress else { return text.count }
+        var index = start
+        // Eight bytes at a time, as in `JSONReader.scanString`.
+        while index + 8 <= text.count {
+            let word = UInt64(littleEndian: UnsafeRawPointer(source + index).loadUnaligned(as: UInt64.self))
+            out.storeBytes(of: word.littleEndian, as: UInt64.self)
+            let flags = word.bytesToEscape
+            if flags != 0 {
+                let plain = flags.trailingZeroBitCount / 8
+                out += plain
+                return index + plain
+            }
+            out += 8
+            index += 8
+        }
+        while index < text.count {
+            let byte = source[index]
+            if byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { return index }
+            out.storeBytes(of: byte, as: UInt8.self)
+            out += 1
+            index += 1
+        }
+        return index
     }
 
     private mutating func appendEscape(of byte: UInt8) {
-        bytes.append(UInt8(ascii: "\\"))
+        push(UInt8(ascii: "\\"))
         switch byte {
-        case UInt8(ascii: "\""), UInt8(ascii: "\\"): bytes.append(byte)
-        case 0x08: bytes.append(UInt8(ascii: "b"))
-        case 0x09: bytes.append(UInt8(ascii: "t"))
-        case 0x0a: bytes.append(UInt8(ascii: "n"))
-        case 0x0c: bytes.append(UInt8(ascii: "f"))
-        case 0x0d: bytes.append(UInt8(ascii: "r"))
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"): push(byte)
+        case 0x08: push(UInt8(ascii: "b"))
+        case 0x09: push(UInt8(ascii: "t"))
+        case 0x0a: push(UInt8(ascii: "n"))
+        case 0x0c: push(UInt8(ascii: "f"))
+        case 0x0d: push(UInt8(ascii: "r"))
         default:
-            bytes.append(contentsOf: [UInt8(ascii: "u"), UInt8(ascii: "0"), UInt8(ascii: "0")])
-            bytes.append(UInt8(ascii: "0") + byte >> 4)
+            append("u00")
+            push(UInt8(ascii: "0") + byte >> 4)
             let digit = byte & 0xf
-            bytes.append(digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10)
+            push(digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10)
         }
     }
 }
 
 extension UInt64 {
-    /// Whether one of its eight bytes is a quote, a backslash or a control character.
+    /// The high bit of each byte that is a quote, a backslash or a control character; above the lowest such byte others
+    /// may be flagged that are none.
     @inline(__always)
-    fileprivate var hasByteToEscape: Bool {
+    fileprivate var bytesToEscape: UInt64 {
         let ones: UInt64 = 0x0101_0101_0101_0101
         let quote = self ^ (ones &* 0x22)
         let slash = self ^ (ones &* 0x5c)
         let flags = (quote &- ones) & ~quote | (slash &- ones) & ~slash | (self &- ones &* 0x20) & ~self
-        return flags & (ones &* 0x80) != 0
+        return flags & (ones &* 0x80)
     }
 }

@@ -11,40 +11,43 @@ struct MemberNames: Sendable {
         var count: Int
     }
 
-    /// An object's names that are not plain, and all of its names once they are many.
-    struct Rare: Sendable {
-        fileprivate var unusual: [String] = []
-        fileprivate var many: Set<String>?
+    /// One open object.
+    private struct Scope: Sendable {
+        /// Where its plain names begin.
+        var start: Int
+        /// Its names that are not plain.
+        var unusual: [String] = []
+        /// All of its names, once they are many.
+        var many: Set<String>?
+
+        var isPlain: Bool { many == nil && unusual.isEmpty }
     }
 
-    /// One object's place in the stack of names.
-    struct Scope: Sendable {
-        fileprivate var start: Int
-        /// Nothing, or one: most objects need none, and an empty array costs nothing.
-        fileprivate var rare: [Rare] = []
-    }
-
+    private var scopes: [Scope] = []
     /// The plain names of all open objects, one object's behind the other's.
     private var plain: [Plain] = []
 
+    /// How many objects are open.
+    var openCount: Int { scopes.count }
+
     /// An object begins.
-    func open() -> Scope { Scope(start: plain.count) }
+    mutating func open() { scopes.append(Scope(start: plain.count)) }
 
-    /// An object has ended.
-    mutating func close(_ scope: Scope) {
-        plain.removeLast(plain.count - scope.start)
-    }
+    /// The last object has ended.
+    mutating func close() { plain.removeLast(plain.count - scopes.removeLast().start) }
 
-    /// Adds a name; `false` if it was there. `text` is needed where the token has escapes or is not ASCII.
-    @inline(__always)
-    mutating func insert(
-        _ token: StringToken, _ text: String?, _ scope: inout Scope, _ base: UnsafePointer<UInt8>
-    ) -> Bool {
-        guard scope.rare.isEmpty, token.isASCII, !token.hasEscapes, plain.count - scope.start < Self.few else {
-            return insertRare(token, text, &scope, base)
+    /// Adds a name of the last object; `false` if it was there. `text` is needed where the token has escapes or is not
+    /// ASCII.
+    mutating func insert(_ token: StringToken, _ text: String?, _ base: UnsafePointer<UInt8>) -> Bool {
+        let start = scopes[scopes.count - 1].start
+        guard scopes[scopes.count - 1].isPlain, token.isASCII, !token.hasEscapes, plain.count - start < Self.few else {
+            var scope = scopes.removeLast()
+            let isNew = insertRare(token, text, &scope, base)
+            scopes.append(scope)
+            return isNew
         }
         let name = Plain(start: token.start, count: token.end - token.start)
-        var index = scope.start
+        var index = start
         while index < plain.count {
             let other = plain[index]
             if other.count == name.count, Self.equal(base + other.start, base + name.start, name.count) {
@@ -57,21 +60,16 @@ struct MemberNames: Sendable {
     }
 
     @inline(never)
-    private mutating func insertRare(
+    private func insertRare(
         _ token: StringToken, _ text: String?, _ scope: inout Scope, _ base: UnsafePointer<UInt8>
     ) -> Bool {
-        if scope.rare.isEmpty { scope.rare = [Rare()] }
         let name = text ?? Self.text(Plain(start: token.start, count: token.end - token.start), base)
-        if scope.rare[0].many == nil {
-            let known = plain[scope.start...].map { Self.text($0, base) }
-            if known.contains(name) || scope.rare[0].unusual.contains(name) { return false }
-            scope.rare[0].unusual.append(name)
-            if known.count + scope.rare[0].unusual.count > Self.few {
-                scope.rare[0].many = Set(known).union(scope.rare[0].unusual)
-            }
-            return true
-        }
-        return scope.rare[0].many?.insert(name).inserted ?? false
+        if scope.many != nil { return scope.many?.insert(name).inserted ?? false }
+        let known = plain[scope.start...].map { Self.text($0, base) }
+        if known.contains(name) || scope.unusual.contains(name) { return false }
+        scope.unusual.append(name)
+        if known.count + scope.unusual.count > Self.few { scope.many = Set(known).union(scope.unusual) }
+        return true
     }
 
     private static func text(_ name: Plain, _ base: UnsafePointer<UInt8>) -> String {

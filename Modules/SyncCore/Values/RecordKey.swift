@@ -20,20 +20,23 @@ public struct RecordKey: Sendable, Hashable, Comparable, CustomStringConvertible
 
     /// Whether a text may be an id at all: PROTOCOL.md, section 4, *Limits*.
     public static func isValidID(_ id: String) -> Bool {
-        // Asked of every record of every page, so without generic code.
         var id = id
-        return id.withUTF8 { bytes in
-            guard (1...128).contains(bytes.count) else { return false }
-            for byte in bytes {
-                switch byte {
-                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "."),
-                    UInt8(ascii: ":"):
-                    continue
-                default: return false
-                }
-            }
-            return true
+        return id.withUTF8 { isValidID(bytes: UnsafeRawBufferPointer($0)) }
+    }
+
+    /// Whether the UTF-8 of a text may be an id; asked of every record of every page, so without generic code.
+    package static func isValidID(bytes: UnsafeRawBufferPointer) -> Bool {
+        guard (1...128).contains(bytes.count) else { return false }
+        // One bit for each byte that an id may have: `-`, `.`, digits, `:`; then letters and `_`.
+        let low: UInt64 = 1 << 45 | 1 << 46 | 0x3ff << 48 | 1 << 58
+        let high: UInt64 = 0x3ff_ffff << 1 | 1 << 31 | 0x3ff_ffff << 33
+        var index = 0
+        while index < bytes.count {
+            let byte = bytes[index]
+            let set = byte < 64 ? low : byte < 128 ? high : 0
+            if set >> UInt64(byte & 63) & 1 == 0 { return false }
+            index += 1
         }
+        return true
     }
 }

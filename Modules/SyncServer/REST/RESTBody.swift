@@ -112,7 +112,7 @@ struct RESTBody {
         } catch {
             throw Problem(status: 422, code: "invalid", detail: "\(name) holds no number")
         }
-        if writer.bytes.count > limits.fieldBytes {
+        if writer.count > limits.fieldBytes {
             throw .tooLarge("\(name) has more than \(limits.fieldBytes) bytes")
         }
     }

@@ -52,7 +52,7 @@ struct PageReader {
 
     /// A page ends before a unit that would not fit, and goes on to the end of one that it began.
     private func isFull(_ page: Page, adding size: Int, limit: Int) -> Bool {
-        page.count + size > limit || page.records.bytes.count > limits.pageBytes
+        page.count + size > limit || page.records.count > limits.pageBytes
     }
 
     private func size(ofUnit unit: Int64) throws -> Int {

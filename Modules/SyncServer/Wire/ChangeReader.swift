@@ -166,7 +166,7 @@ struct ChangeReader {
         var writer = JSONWriter()
         do {
             try writer.value(value)
-            return writer.bytes.count
+            return writer.count
         } catch {
             // A number without a form was refused already.
             return .max

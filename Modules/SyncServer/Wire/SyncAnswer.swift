@@ -12,7 +12,7 @@ struct SyncAnswer {
     let checksum: UInt64?
 
     func reply() throws(JSONFailure) -> ServerReply {
-        var writer = JSONWriter(capacity: 512 + page.records.bytes.count + outcomes.count * 112)
+        var writer = JSONWriter(capacity: 512 + page.records.count + outcomes.count * 112)
         writer.beginObject()
         writer.key("protocol")
         writer.int(1)

@@ -48,6 +48,7 @@ struct AnswerReader {
     static func read(_ body: AnswerBody, for request: ExchangeRequest) throws(AnswerFault) -> ProvedAnswer {
         var answer = AnswerReader(request, body)
         var reader = JSONReader(body.bytes)
+        reader.tags = ToldShape.members
         try reading { () throws(JSONFailure) in try reader.beginObject() }
         while let name = try reading({ () throws(JSONFailure) in try reader.nextKey() }) {
             try answer.readMember(name, &reader)

@@ -39,20 +39,24 @@ struct BatchEncoder: Sendable {
                 try Self.write(change, into: &elements)
             } catch {
                 throw ExchangeFailure(
-                    kind: .unknown, message: "change \(index) has a value that JSON cannot say: \(error)")
+                    kind: .unknown,
+                    message: "A change has a value that cannot be sent; its changes are tried in smaller parts "
+                        + "(change \(index): \(error)).")
             }
-            if head.count + elements.bytes.count + 2 > limits.bytes { break }
-            ends.append(elements.bytes.count)
+            if head.count + elements.count + 2 > limits.bytes { break }
+            ends.append(elements.count)
         }
         let count = Self.cut(request.changes, at: ends.count - 1)
         guard count > 0 || request.changes.isEmpty else {
             throw ExchangeFailure(
                 kind: .tooLarge,
-                message: "the first change, or its unit, is above \(limits.changes) changes or \(limits.bytes) bytes")
+                message: "A change is too large to be sent; it is set aside (the first change, or its unit, is above "
+                    + "\(limits.changes) changes or \(limits.bytes) bytes).")
         }
         var body = head
         body.reserveCapacity(head.count + ends[count] + 2)
-        body.append(contentsOf: count == 0 ? [UInt8(ascii: "[")][...] : elements.bytes[..<ends[count]])
+        let written = elements.takeBytes()
+        body.append(contentsOf: count == 0 ? [UInt8(ascii: "[")][...] : written[..<ends[count]])
         body.append(contentsOf: "]}".utf8)
         return EncodedBatch(body: body, count: count)
     }
@@ -96,7 +100,7 @@ struct BatchEncoder: Sendable {
         if request.isStrict { writer.member("order", "strict") }
         if request.wantsChecksum { writer.flag("checksum") }
         writer.key("dirtyRecords")
-        return writer.bytes
+        return writer.takeBytes()
     }
 
     /// Writes one change, always the same bytes for the same change.

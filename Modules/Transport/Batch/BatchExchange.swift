@@ -103,8 +103,11 @@ public struct BatchExchange: Exchange {
         guard answer.status == 200, fields.mediaType == "application/json" else {
             throw ExchangeFailure(
                 kind: .network, status: answer.status,
-                message: "expected 200 with application/json; \(answer.status) with \(fields.mediaType ?? "no type") "
-                    + "came: \(Redaction.beginning(of: answer.body))", backoffSeconds: backoff)
+                message: CauseText.ofNoAnswer(
+                    expected: "200 with application/json",
+                    came: "\(answer.status) with \(fields.mediaType ?? "no type"), "
+                        + Redaction.beginning(of: answer.body)),
+                backoffSeconds: backoff)
         }
         let proved: ProvedAnswer
         do throws(AnswerFault) {
@@ -113,7 +116,10 @@ public struct BatchExchange: Exchange {
             throw ExchangeFailure(
                 kind: error.isOtherDataset ? .history : .network, status: answer.status,
                 code: error.isOtherDataset ? "otherDataset" : nil,
-                message: "expected \(error.expected); \(error.came) came in \(Redaction.beginning(of: answer.body))",
+                message: error.isOtherDataset
+                    ? CauseText.ofOtherDataset(came: Redaction.beginning(of: answer.body))
+                    : CauseText.ofNoAnswer(
+                        expected: error.expected, came: "\(error.came) in \(Redaction.beginning(of: answer.body))"),
                 backoffSeconds: backoff)
         }
         return ExchangeAnswer(

@@ -13,19 +13,18 @@ struct PageScan: Sendable {
     init(_ reader: inout JSONReader, _ body: AnswerBody) throws(AnswerFault) {
         // Hashes in place of keys, so that a page of 100,000 costs little; they are seeded anew in each process, so
         // that two records whose hashes meet by chance do not do so for ever.
-        var seen: Set<Int> = []
+        var seen = SeenHashes()
+        let hash = NameHash()
         var released = 0
         _ = try reading { () throws(JSONFailure) in try reader.peek() }
         let start = reader.offset
         try reading { () throws(JSONFailure) in try reader.beginArray() }
         while try reading({ () throws(JSONFailure) in try reader.nextElement() }) {
-            let record = try ToldRecord(&reader, keepsFields: false).record()
+            let record = try SeenRecord(&reader).judge(in: body.bytes, hash)
             if let lastVersion, record.version <= lastVersion {
                 throw AnswerFault("records in version order", "\(record.version) after \(lastVersion)")
             }
-            guard seen.insert(record.key.hashValue).inserted else {
-                throw AnswerFault("each record at most once", "\(record.key.entity) twice")
-            }
+            guard seen.insert(record.name) else { throw AnswerFault("each record at most once", "one twice") }
             firstVersion = firstVersion ?? record.version
             lastVersion = record.version
             count += 1
@@ -54,6 +53,7 @@ final class AnswerPage: RecordPage {
         self.body = body
         self.count = count
         var reader = JSONReader(body.bytes, range: records, depth: 1)
+        reader.tags = ToldShape.members
         // What refuses here has refused in the first pass; `next` says so if it ever does.
         let opened = Result { () throws(JSONFailure) in try reader.beginArray() }
         if case .failure = opened { reader = JSONReader("[") }
@@ -73,12 +73,13 @@ final class AnswerPage: RecordPage {
 
     private func read(_ place: inout Place, maxRecords: Int, maxBytes: Int) throws(AnswerFault) -> [ServerRecord] {
         var records: [ServerRecord] = []
+        records.reserveCapacity(min(maxRecords, place.left, 1000))
         let start = place.reader.offset
         while place.left > 0, records.count < maxRecords, records.isEmpty || place.reader.offset - start < maxBytes {
             guard try reading({ () throws(JSONFailure) in try place.reader.nextElement() }) else {
                 throw AnswerFault("\(count) records", "\(count - place.left)")
             }
-            records.append(try ToldRecord(&place.reader, keepsFields: true).record())
+            records.append(try ToldRecord(&place.reader).record())
             place.left -= 1
         }
         if place.reader.offset - place.released > PageScan.stride {

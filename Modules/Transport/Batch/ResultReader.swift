@@ -20,7 +20,7 @@ struct ToldResult {
         while let name = try reading({ () throws(JSONFailure) in try reader.nextKey() }) {
             if name == "record" {
                 let isNull = try reading { () throws(JSONFailure) in try reader.readNull() }
-                if !isNull { record = try ToldRecord(&reader, keepsFields: true) }
+                if !isNull { record = try ToldRecord(&reader) }
                 continue
             }
             try reading { () throws(JSONFailure) in try readMember(name, &reader) }
@@ -40,8 +40,7 @@ struct ToldResult {
         case "error": rejection = try reader.readNull() ? nil : Self.readRejection(&reader)
         case "overwrote":
             guard try !reader.readNull() else { return }
-            try reader.beginObject()
-            while let field = try reader.nextKey() { overwrote[field] = try reader.readValue() }
+            overwrote = try reader.readMembers()
         default: try reader.skipValue()
         }
     }

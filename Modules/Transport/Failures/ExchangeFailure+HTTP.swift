@@ -6,15 +6,15 @@ extension ExchangeFailure {
     init(_ failure: HTTPFailure) {
         switch failure.kind {
         case .noConnection, .unusable, .local:
-            self.init(kind: .network, message: failure.message)
+            self.init(kind: .network, message: CauseText.of(failure))
         case .timedOut, .interrupted:
-            self.init(kind: .network, message: failure.message, reachedServer: true)
+            self.init(kind: .network, message: CauseText.of(failure), reachedServer: true)
         case .secureConnection:
-            self.init(kind: .network, message: failure.message, isSecureConnectionFailure: true)
+            self.init(kind: .network, message: CauseText.of(failure), isSecureConnectionFailure: true)
         case .authentication:
-            self.init(kind: .authentication, message: failure.message)
+            self.init(kind: .authentication, message: CauseText.of(failure))
         case .cancelled, .closed:
-            self.init(kind: .network, message: failure.message, isCancelled: true)
+            self.init(kind: .network, message: CauseText.of(failure), isCancelled: true)
         }
     }
 
@@ -30,7 +30,7 @@ extension ExchangeFailure {
         if let detail = problem?.detail { came += " (\(Redaction.beginning(of: Array(detail.utf8))))" }
         self.init(
             kind: kind, status: answer.status, code: problem?.code,
-            message: "expected a success; \(answer.status) came: \(came)",
+            message: CauseText.of(kind, status: answer.status, came: came),
             retryAfterSeconds: ServerPause.retryAfter(answer.head.headerFields, nowMilliseconds: nowMilliseconds),
             backoffSeconds: ServerPause.backoff(answer.head.headerFields), reachedServer: kind != .network,
             epoch: problem?.epoch)

@@ -109,7 +109,8 @@
     extension AsyncHTTPClientTransport {
         /// What the client's errors mean; their texts are for people only.
         static func failure(_ error: any Error, isBeforeHead: Bool) -> HTTPFailure {
-            let message = "\(error)"
+            // A failure of several addresses at once tells of each of them.
+            let message = String("\(error)".prefix(200))
             switch error {
             case let failure as HTTPFailure: return failure
             case is CancellationError: return HTTPFailure(.cancelled, "cancelled")

@@ -8,21 +8,44 @@
         private struct State: Sendable {
             var head: HTTPURLResponse?
             var pieces: [[UInt8]] = []
+            /// The bytes of `pieces`, and whether the task waits until they are fewer.
+            var kept = 0
+            var isPaused = false
             var end: Result<Void, HTTPFailure>?
             var headWaiter: CheckedContinuation<Result<HTTPURLResponse, HTTPFailure>, Never>?
             var pieceWaiter: CheckedContinuation<Result<[UInt8]?, HTTPFailure>, Never>?
-            var drop: (@Sendable () -> Void)?
+            var control: Control?
         }
+
+        /// What the inbox may do to its task.
+        struct Control: Sendable {
+            /// Frees the connection if the answer is let go before its end.
+            var drop: @Sendable () -> Void
+            /// URLSession brings as fast as the network, whoever reads; so who reads slowly stops it.
+            var pause: @Sendable () -> Void
+            var goOn: @Sendable () -> Void
+        }
+
+        /// More than this does not wait here.
+        private static let most = 1 << 20
 
         private let state = Locked(State())
 
-        deinit { state.withLock { $0.drop }?() }
+        deinit { state.withLock { $0.control }?.drop() }
 
-        /// What frees the connection if the answer is let go before its end.
-        func onDrop(_ drop: @escaping @Sendable () -> Void) { state.withLock { $0.drop = drop } }
+        /// The task that brings the answer; none once it has ended.
+        func attach(_ control: Control) {
+            let isPaused = state.withLock { state -> Bool in
+                guard state.end == nil else { return false }
+                state.control = control
+                // What came before may have been much already.
+                return state.isPaused
+            }
+            if isPaused { control.pause() }
+        }
 
-        func head() async throws(HTTPFailure) -> HTTPURLResponse {
-            try await withCheckedContinuation { continuation in
+        func head() async -> Result<HTTPURLResponse, HTTPFailure> {
+            await withCheckedContinuation { continuation in
                 let ready: Result<HTTPURLResponse, HTTPFailure>? = state.withLock { state in
                     if let head = state.head { return .success(head) }
                     if case .failure(let failure)? = state.end { return .failure(failure) }
@@ -30,19 +53,26 @@
                     return nil
                 }
                 if let ready { continuation.resume(returning: ready) }
-            }.get()
+            }
         }
 
-        func piece() async throws(HTTPFailure) -> [UInt8]? {
-            try await withCheckedContinuation { continuation in
-                let ready: Result<[UInt8]?, HTTPFailure>? = state.withLock { state in
-                    if !state.pieces.isEmpty { return .success(state.pieces.removeFirst()) }
-                    if let end = state.end { return end.map { nil } }
+        func piece() async -> Result<[UInt8]?, HTTPFailure> {
+            await withCheckedContinuation { continuation in
+                let (ready, goOn) = state.withLock { state -> (Result<[UInt8]?, HTTPFailure>?, Control?) in
+                    if !state.pieces.isEmpty {
+                        let piece = state.pieces.removeFirst()
+                        state.kept -= piece.count
+                        let goesOn = state.isPaused && state.kept < Self.most / 2
+                        if goesOn { state.isPaused = false }
+                        return (.success(piece), goesOn ? state.control : nil)
+                    }
+                    if let end = state.end { return (end.map { nil }, nil) }
                     state.pieceWaiter = continuation
-                    return nil
+                    return (nil, nil)
                 }
+                goOn?.goOn()
                 if let ready { continuation.resume(returning: ready) }
-            }.get()
+            }
         }
 
         func take(_ head: HTTPURLResponse) {
@@ -55,18 +85,24 @@
         }
 
         func take(_ piece: [UInt8]) {
-            let waiter = state.withLock { state in
-                if state.pieceWaiter == nil { state.pieces.append(piece) }
+            let (waiter, pause) = state.withLock { state in
+                if state.pieceWaiter == nil {
+                    state.pieces.append(piece)
+                    state.kept += piece.count
+                }
+                let isMuch = !state.isPaused && state.kept > Self.most
+                if isMuch { state.isPaused = true }
                 defer { state.pieceWaiter = nil }
-                return state.pieceWaiter
+                return (state.pieceWaiter, isMuch ? state.control : nil)
             }
+            pause?.pause()
             waiter?.resume(returning: .success(piece))
         }
 
         func finish(_ result: Result<Void, HTTPFailure>) {
             let (head, piece) = state.withLock { state in
                 state.end = result
-                state.drop = nil
+                state.control = nil
                 defer { (state.headWaiter, state.pieceWaiter) = (nil, nil) }
                 return (state.headWaiter, state.pieceWaiter)
             }

@@ -22,7 +22,8 @@
             configuration.httpCookieAcceptPolicy = .never
             configuration.urlCredentialStorage = nil
             configuration.waitsForConnectivity = false
-            configuration.timeoutIntervalForRequest = Double(connectTimeout.components.seconds)
+            // It counts in whole seconds, and 0 would end every request at once.
+            configuration.timeoutIntervalForRequest = Double(max(connectTimeout.components.seconds, 1))
             session = URLSession(configuration: configuration, delegate: tasks, delegateQueue: nil)
         }
 
@@ -40,15 +41,16 @@
             guard let task = tasks.start(message, in: session, inbox) else {
                 throw HTTPFailure(.closed, "the client is closed")
             }
-            inbox.onDrop { task.cancel() }
-            let response = try await withTaskCancellationHandler { () async throws(HTTPFailure) -> HTTPURLResponse in
-                try await inbox.head()
+            inbox.attach(
+                .init(drop: { task.cancel() }, pause: { task.suspend() }, goOn: { task.resume() }))
+            let response = try await withTaskCancellationHandler {
+                await inbox.head()
             } onCancel: {
                 task.cancel()
-            }
+            }.get()
             var head = HTTPResponse(status: HTTPResponse.Status(code: response.statusCode))
             for (name, value) in response.allHeaderFields {
-                guard let name = (name as? String).flatMap(HTTPField.Name.init), let value = value as? String else {
+                guard let name = (name as? String).flatMap({ HTTPField.Name($0) }), let value = value as? String else {
                     continue
                 }
                 // URLSession inflates by itself and says nothing of it: what comes is plain, and of another length.
@@ -58,11 +60,11 @@
             return HTTPAnswer(
                 head: head,
                 body: HTTPBody { () async throws(HTTPFailure) -> [UInt8]? in
-                    try await withTaskCancellationHandler { () async throws(HTTPFailure) -> [UInt8]? in
-                        try await inbox.piece()
+                    try await withTaskCancellationHandler {
+                        await inbox.piece()
                     } onCancel: {
                         task.cancel()
-                    }
+                    }.get()
                 })
         }
 

@@ -143,7 +143,8 @@ public struct RESTSender: ChangeSender {
         guard let record = RESTVerdict.record(members, for: change, mapping: mapping) else {
             throw ExchangeFailure(
                 kind: .network, status: answer.status,
-                message: "expected the present record; came: \(Redaction.beginning(of: answer.body))")
+                message: CauseText.ofNoAnswer(
+                    expected: "the present record", came: Redaction.beginning(of: answer.body)))
         }
         return .conflict(record: record)
     }

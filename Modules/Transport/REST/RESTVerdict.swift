@@ -96,8 +96,10 @@ enum RESTVerdict {
     private static func foreign(_ answer: Answer, _ expected: String) -> ExchangeFailure {
         ExchangeFailure(
             kind: .network, status: answer.status,
-            message: "expected \(expected); \(answer.status) with "
-                + "\(answer.mediaType ?? "no type") came: \(Redaction.beginning(of: answer.body))")
+            message: CauseText.ofNoAnswer(
+                expected: expected,
+                came: "\(answer.status) with \(answer.mediaType ?? "no type"), "
+                    + Redaction.beginning(of: answer.body)))
     }
 
     private static func version(_ members: [String: FieldValue], _ mapping: RESTMapping) -> Int64? {

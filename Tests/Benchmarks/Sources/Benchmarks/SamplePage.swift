@@ -59,7 +59,7 @@ struct SamplePage: Sendable {
         for record in records { try Self.write(record, &writer) }
         writer.endArray()
         writer.endObject()
-        return writer.bytes
+        return writer.takeBytes()
     }
 
     func codable() -> CodableAnswer {
@@ -87,7 +87,7 @@ struct SamplePage: Sendable {
         func write(_ record: ServerRecord) {
             do { try Self.write(record, &writer) } catch { preconditionFailure("\(error)") }
         }
-        let pieces = bytes / writer.bytes.count
+        let pieces = bytes / writer.count
         return (
             pieces + 2,
             { index in

@@ -1,0 +1,45 @@
+extension JSONReader {
+    /// Takes a member's name, quotes included, if it stands in the tree behind `node`; else takes nothing but the white
+    /// space, and checks that a string begins here.
+    @inline(__always)
+    mutating func takeKnownName(after node: Int32) throws(JSONFailure) -> Int32 {
+        try beginName()
+        guard node >= 0 else { return NameTree.none }
+        let next = tree.next(after: node, at: offset + 1, base, end)
+        if next >= 0 { offset += tree.length(next) + 2 }
+        return next
+    }
+
+    /// Takes a member's name that the tree does not have behind `node`, and sees to it that the object has not told it
+    /// before. From the first name on that the tree does not take, `node` is `none`, and ``names`` has the object's.
+    @inline(never)
+    mutating func takeNewName(after node: inout Int32) throws(JSONFailure) -> String {
+        let token = try scanString()
+        let name = try text(of: token)
+        if node >= 0 {
+            switch tree.add(name, token, after: node, base) {
+            case .added(let added):
+                node = added
+                return name
+            case .twice: throw toldTwice(token)
+            case .full:
+                names.open()
+                for (token, text) in tree.path(to: node) { _ = names.insert(token, text, base) }
+                node = NameTree.none
+            }
+        }
+        guard names.insert(token, name, base) else { throw toldTwice(token) }
+        return name
+    }
+
+    func toldTwice(_ token: StringToken) -> JSONFailure {
+        JSONFailure(.duplicateMember, offset: token.start - 1, expected: "each member once")
+    }
+
+    @inline(__always)
+    private mutating func beginName() throws(JSONFailure) {
+        skipSpace()
+        guard offset < end else { throw failure(.truncated, "a member's name") }
+        guard base[offset] == UInt8(ascii: "\"") else { throw failure(.syntax, "a member's name") }
+    }
+}

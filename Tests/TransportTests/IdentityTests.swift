@@ -1,0 +1,213 @@
+import SyncCore
+import SyncTesting
+import Testing
+
+@testable import Transport
+
+/// A server that makes its own ids: what stands on the wire, and what the app sees.
+struct IdentityTests {
+    /// A map in memory that counts how often it is asked.
+    final class Map: IDTranslation {
+        private let state = Locked<(pairs: [RecordKey: String], asked: Int, isBroken: Bool)>(([:], 0, false))
+
+        var asked: Int { state.withLock { $0.asked } }
+        func put(_ entity: String, _ local: String, _ server: String) {
+            state.withLock { $0.pairs[RecordKey(entity, local)] = server }
+        }
+        func breakDown() { state.withLock { $0.isBroken = true } }
+
+        func serverIDs(of records: Set<RecordKey>) throws(StoreFailure) -> [RecordKey: String] {
+            try look { pairs in pairs.filter { records.contains($0.key) } }
+        }
+
+        func localIDs(of records: Set<RecordKey>) throws(StoreFailure) -> [RecordKey: String] {
+            try look { pairs in
+                var found: [RecordKey: String] = [:]
+                for (key, server) in pairs where records.contains(RecordKey(key.entity, server)) {
+                    found[RecordKey(key.entity, server)] = key.id
+                }
+                return found
+            }
+        }
+
+        private func look(
+            _ body: ([RecordKey: String]) -> [RecordKey: String]
+        ) throws(StoreFailure) -> [RecordKey: String] {
+            let (pairs, isBroken) = state.withLock { state in
+                state.asked += 1
+                return (state.pairs, state.isBroken)
+            }
+            if isBroken { throw StoreFailure(kind: .io, message: "the disk is gone") }
+            return body(pairs)
+        }
+    }
+
+    static func schema() throws -> Schema {
+        try Schema([
+            EntitySchema("list", fields: [.text("name")]),
+            EntitySchema("card", fields: [.text("name"), .parent("idList", "list"), .reference("idTwin", "card")]),
+        ])
+    }
+
+    static func change(
+        _ number: Int, _ operation: SyncCore.Operation, _ entity: String, _ id: String,
+        _ fields: [String: FieldDelta] = [:], unit: String? = nil
+    ) -> Change {
+        Change(
+            id: "key-\(number)", sequence: Int64(number), record: RecordKey(entity, id), operation: operation,
+            stamp: Stamp(milliseconds: 1000, counter: 1), fields: fields, unit: unit)
+    }
+
+    private typealias Script = @Sendable (ExchangeRequest) async throws(ExchangeFailure) -> ExchangeAnswer
+
+    private func exchange(_ map: Map, _ script: @escaping Script) throws -> IDTranslatingExchange {
+        IDTranslatingExchange(
+            ScriptedExchange(otherwise: .answer(script)), schema: try Self.schema(), translation: map)
+    }
+
+    /// Keeps what arrived.
+    private final class Seen: Sendable {
+        private let kept = Locked<[ExchangeRequest]>([])
+        var requests: [ExchangeRequest] { kept.withLock { $0 } }
+        func add(_ request: ExchangeRequest) { kept.withLock { $0.append(request) } }
+    }
+
+    @Test("IDS-01 edits and children go out under the server's id; two looks at the map for a whole request")
+    func outgoing() async throws {
+        let (map, seen) = (Map(), Seen())
+        map.put("list", "l-1", "S1")
+        map.put("card", "c-1", "S2")
+        let exchange = try exchange(map) { request in
+            seen.add(request)
+            return ExchangeAnswer(epoch: "e", currentSyncVersion: 1, page: ArrayPage([]))
+        }
+        let request = ExchangeRequest(
+            cycleID: "cycle", deviceID: "device", scopes: ["list:l-1": 4, "list:l-9": 5],
+            changes: [
+                Self.change(1, .update, "list", "l-1", ["name": FieldDelta(old: "l-1", new: "about l-1")]),
+                Self.change(2, .create, "card", "c-2", ["idList": FieldDelta(old: nil, new: "l-1")]),
+                Self.change(3, .update, "card", "c-1", ["idTwin": FieldDelta(old: "c-1", new: "c-9")]),
+            ])
+        _ = try await exchange.exchange(request)
+        let sent = try #require(seen.requests.first)
+        #expect(sent.changes.map(\.record.id) == ["S1", "c-2", "S2"])
+        // IDS-02: a text that happens to be an id stays as it is.
+        #expect(sent.changes[0].fields["name"] == FieldDelta(old: "l-1", new: "about l-1"))
+        #expect(sent.changes[1].fields["idList"]?.new == "S1")
+        #expect(sent.changes[2].fields["idTwin"] == FieldDelta(old: "S2", new: "c-9"))
+        #expect(sent.scopes == ["list:S1": 4, "list:l-9": 5])
+        #expect(map.asked == 1)
+    }
+
+    @Test("IDS-01 what needs a record that is created here waits for the server's id; a unit goes whole")
+    func dependants() async throws {
+        let (map, seen) = (Map(), Seen())
+        let exchange = try exchange(map) { request in
+            seen.add(request)
+            return ExchangeAnswer(epoch: "e", currentSyncVersion: 1, page: ArrayPage([]))
+        }
+        let list = Self.change(1, .create, "list", "l-1")
+        let other = Self.change(2, .create, "list", "l-2")
+        let card = Self.change(3, .create, "card", "c-1", ["idList": FieldDelta(old: nil, new: "l-1")])
+        _ = try await exchange.exchange(
+            ExchangeRequest(cycleID: "1", deviceID: "device", changes: [list, other, card]))
+        _ = try await exchange.exchange(
+            ExchangeRequest(
+                cycleID: "2", deviceID: "device", changes: [list, Self.change(4, .update, "list", "l-1")]))
+        var (first, second) = (list, card)
+        first.unit = "u"
+        second.unit = "u"
+        _ = try await exchange.exchange(
+            ExchangeRequest(cycleID: "3", deviceID: "device", changes: [first, second]))
+        second.unit = "v"
+        _ = try await exchange.exchange(
+            ExchangeRequest(
+                cycleID: "4", deviceID: "device",
+                changes: [list, Self.change(5, .create, "list", "l-5", unit: "v"), second]))
+        #expect(seen.requests.map { $0.changes.map(\.sequence) } == [[1, 2], [1], [1, 3], [1]])
+    }
+
+    @Test("IDS-01, IDS-03 what comes back is named as on this device, what the same answer mapped too")
+    func incoming() async throws {
+        let map = Map()
+        map.put("list", "l-1", "S1")
+        let exchange = try exchange(map) { request in
+            let fields: [String: FieldValue] = ["idList": "S1", "name": "S1", "idTwin": "S7"]
+            let record = ServerRecord(key: RecordKey("list", "S1"), version: 8, fields: ["name": "x"])
+            return ExchangeAnswer(
+                epoch: "e", currentSyncVersion: 9,
+                results: [
+                    ChangeResult(changeID: "key-1", verdict: .merged(record: record)),
+                    ChangeResult(
+                        changeID: "key-2", verdict: .applied(version: 7, overwrote: ["idList": "S1"], serverID: "S7")),
+                    ChangeResult(
+                        changeID: "key-3",
+                        verdict: .rejected(
+                            Rejection(code: .missingReference, message: "no", field: "idList", reference: "S1"))),
+                ],
+                page: ArrayPage([
+                    ServerRecord(key: RecordKey("card", "S8"), version: 8, fields: fields),
+                    ServerRecord(key: RecordKey("list", "S1"), version: 9, presence: .deleted),
+                ]))
+        }
+        let answer = try await exchange.exchange(
+            ExchangeRequest(
+                cycleID: "cycle", deviceID: "device",
+                changes: [
+                    Self.change(1, .update, "list", "l-1"),
+                    Self.change(2, .create, "card", "c-1", ["idList": FieldDelta(old: nil, new: "l-9")]),
+                    Self.change(3, .create, "card", "c-2", ["idList": FieldDelta(old: nil, new: "l-1")]),
+                ]))
+        guard case .merged(let merged) = answer.results[0].verdict else { throw Unexpected() }
+        #expect(merged.key == RecordKey("list", "l-1"))
+        #expect(answer.results[1].verdict == .applied(version: 7, overwrote: ["idList": "l-1"], serverID: "S7"))
+        guard case .rejected(let rejection) = answer.results[2].verdict else { throw Unexpected() }
+        #expect(rejection.reference == "l-1")
+        // The verdict is settled before the page is read.
+        map.put("card", "c-1", "S7")
+        let page = try answer.page.next(maxRecords: 9, maxBytes: 999)
+        #expect(page.map(\.key) == [RecordKey("card", "S8"), RecordKey("list", "l-1")])
+        #expect(page[0].fields == ["idList": "l-1", "name": "S1", "idTwin": "c-1"])
+    }
+
+    @Test("a map that cannot be read sends nothing, and takes nothing of an answer")
+    func broken() async throws {
+        let (map, seen) = (Map(), Seen())
+        let exchange = try exchange(map) { request in
+            seen.add(request)
+            map.breakDown()
+            let record = ServerRecord(key: RecordKey("list", "S1"), version: 8, fields: ["name": "x"])
+            return ExchangeAnswer(
+                epoch: "e", currentSyncVersion: 9,
+                results: [ChangeResult(changeID: "key-1", verdict: .merged(record: record))], page: ArrayPage([record]))
+        }
+        let request = ExchangeRequest(
+            cycleID: "cycle", deviceID: "device", changes: [Self.change(1, .update, "list", "l-1")])
+        let after = await failure { try await exchange.exchange(request) }
+        #expect(after?.kind == .network && seen.requests.count == 1)
+        let before = await failure { try await exchange.exchange(request) }
+        #expect(before?.kind == .network && seen.requests.count == 1)
+    }
+
+    @Test("IDS-01 by REST as well")
+    func rest() async throws {
+        struct Sender: ChangeSender {
+            func send(_ changes: [Change], deviceID: String) async throws(ExchangeFailure) -> [ChangeResult] {
+                changes.map { change in
+                    let record = ServerRecord(key: change.record, version: 3, fields: ["idList": "S1"])
+                    return ChangeResult(changeID: change.id, verdict: .conflict(record: record))
+                }
+            }
+            func probe() async throws(ExchangeFailure) {}
+        }
+        let map = Map()
+        map.put("card", "c-1", "S2")
+        map.put("list", "l-1", "S1")
+        let sender = IDTranslatingSender(Sender(), schema: try Self.schema(), translation: map)
+        let results = try await sender.send([Self.change(1, .update, "card", "c-1")], deviceID: "device")
+        let record = ServerRecord(key: RecordKey("card", "c-1"), version: 3, fields: ["idList": "l-1"])
+        #expect(results == [ChangeResult(changeID: "key-1", verdict: .conflict(record: record))])
+    }
+
+    struct Unexpected: Error {}
+}
