@@ -17,6 +17,8 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
     private(set) var requests = 0
     /// Copies of requests that the network still holds, and when they arrive.
     private(set) var copies: [(at: Duration, request: ExchangeRequest)] = []
+    /// Sees each answer that came through to the engine.
+    var onAnswer: (ExchangeAnswer, ExchangeRequest) -> Void = { _, _ in }
     /// Keys whose effect the server has and of which the device heard nothing.
     private var unheard: Set<String> = []
 
@@ -37,6 +39,7 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
             guard generation == network.generation else { throw .unreachable }
             let answer = try await network.exchange(request)
             guard generation == network.generation else { throw .unreachable }
+            network.onAnswer(answer, request)
             return answer
         }
         func close() async {}
@@ -151,6 +154,7 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
             return answer
         } catch {
             record.note("failure \(error.kind.rawValue) \(error.code ?? "")")
+            if error.code == "checkpointExpired" { record.cover(.expiredCheckpoint) }
             throw error
         }
     }

@@ -20,6 +20,8 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
     private var connections: [Int: (wire: InProcessHTTP, exchange: BatchExchange)] = [:]
     private var kept: [String: Data]?
     private var starts: UInt64 = 0
+    /// What ``records`` found last; dropped with each request and each restart.
+    private var known: [ServerRecord]?
 
     /// What is to become of changes; read by the service's policy.
     final class Rules: @unchecked Sendable {
@@ -63,6 +65,7 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
             throw ExchangeFailure(kind: .unknown, message: "\(error)")
         }
         connection.wire.fault = wire
+        known = nil
         return try await connection.exchange.exchange(request)
     }
 
@@ -83,6 +86,13 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
 
     /// Read as a device would that never synced: by a request of its own.
     var records: [ServerRecord] {
+        if let known { return known }
+        let found = look()
+        known = found
+        return found
+    }
+
+    private func look() -> [ServerRecord] {
         var found: [ServerRecord] = []
         var (checkpoint, hasMore) = (Int64(0), true)
         while hasMore {
@@ -136,6 +146,7 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
     func forgetTombstones() -> Bool { false }
 
     private func restart(_ between: () throws -> Void) {
+        known = nil
         do {
             try service.close()
             try between()

@@ -96,6 +96,11 @@ final class SimulatedDevice {
         configuration.statementHook = { [hook] sql in hook.statement(sql) }
         let store = try Store(
             path: folder.databasePath, schema: options.schema, configuration: configuration)
+        if let planted = options.bug?.sql {
+            hook.isClearing = true
+            defer { hook.isClearing = false }
+            try store.database.write { try $0.execute(sql: planted) }
+        }
         store.database.add(transactionObserver: CommitFailer(hook), extent: .databaseLifetime)
         let engine = SyncEngine(
             store: store, exchange: options.disturbed(network.port(), seed: mixed), deltas: options.deltas,

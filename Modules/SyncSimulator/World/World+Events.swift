@@ -81,20 +81,46 @@ extension World {
             }
         }
         guard let made else { return }
+        checkCapture(edits, made, rows, step.device)
+        let facts = device.read { try DeviceFacts($0, options.schema) }
+        if let seen = facts.flatMap({ memories[step.device].seenStamp($0) }), let first = made.first, first.stamp <= seen {
+            record.violate("I6", "device \(step.device) writes at \(first.stamp), and has seen \(seen)")
+        }
         record.localWrites += 1
         if isUnit, made.count > 1 { record.cover(.unitSent) }
         record.note("device \(step.device) writes \(made.map { "\($0.sequence):\($0.record)" })")
         for var entry in made {
+            entry.isOriginal = true
+            entry.isUnit = isUnit
             for edit in edits {
                 switch edit {
                 case .insert(entry.record, let fields), .update(entry.record, let fields):
                     // What was there already is no change of that field.
                     let before = rows.rows[entry.record] ?? [:]
                     entry.values = fields.filter { !(before[$0.key] ?? .null).isSame(as: $0.value) }
+                    entry.before = before.filter { fields[$0.key] != nil }
                 default: break
                 }
             }
             ledgers[step.device].add(entry)
+        }
+    }
+
+    /// I4: each edit that changed something is a change in the queue when its transaction is over.
+    private func checkCapture(_ edits: [LocalEdit], _ made: [Ledger.Entry], _ rows: Rows, _ index: Int) {
+        for edit in edits {
+            let (key, isChange): (RecordKey, Bool)
+            switch edit {
+            case .insert(let record, _): (key, isChange) = (record, true)
+            case .delete(let record): (key, isChange) = (record, rows.rows[record] != nil)
+            case .update(let record, let fields):
+                let before = rows.rows[record] ?? [:]
+                (key, isChange) = (record, fields.contains { !(before[$0.key] ?? .null).isSame(as: $0.value) })
+            }
+            let wasMade = made.contains { $0.record == key }
+            if isChange != wasMade {
+                record.violate("I4", "device \(index): \(key) \(isChange ? "changed" : "did not change"), and the queue has it \(wasMade)")
+            }
         }
     }
 
@@ -195,9 +221,8 @@ extension World {
         device.stop()
         do { try device.restoreBackup() } catch { return record.violate("simulator", "\(error)") }
         start(index)
-        let kept = Set(device.read { try DeviceFacts($0, options.schema) }?.queue.map(\.key) ?? [])
-        let lost = ledgers[index].entries.keys.filter { !kept.contains($0) }
-        ledgers[index].set(.lostWithTheDevice, for: lost)
+        memories[index].restored()
+        ledgers[index].restored(Set(device.read { try DeviceFacts($0, options.schema) }?.queue.map(\.key) ?? []))
         record.cover(.deviceRestored)
         record.struck("device restored")
     }

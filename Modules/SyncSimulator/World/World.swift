@@ -16,6 +16,7 @@ final class World {
     let faults: FaultTape
     var devices: [SimulatedDevice] = []
     var ledgers: [Ledger] = []
+    var memories: [Memory] = []
     var agenda = Agenda()
     private let folder: String
     private var isComplete = false
@@ -40,6 +41,7 @@ final class World {
                 ModelServer(schema: options.schema, clock: serverClock, pageLimit: 3 + Int(seed % 60)))
         }
         try setUp()
+        record.onRequest = { [unowned self] request, device in self.saw(request, from: device) }
     }
 
     deinit {
@@ -61,6 +63,8 @@ final class World {
             for fault in used { give(fault, to: device) }
             devices.append(device)
             ledgers.append(Ledger())
+            memories.append(Memory())
+            device.network.onAnswer = { [unowned self] in self.memories[index].heard($0, of: $1) }
         }
         for fault in used {
             switch fault {
@@ -129,6 +133,7 @@ final class World {
             finalChecks()
             isComplete = true
         }
+        explain()
         for device in devices { device.stop() }
         if executor.foreignJobs > 0 {
             record.violate("determinism", "\(executor.foreignJobs) jobs came from another thread")
@@ -136,7 +141,32 @@ final class World {
         return report()
     }
 
+    /// For who reads the trace: what the devices know of the records that violations name.
+    private func explain() {
+        guard record.isRead, !record.violations.isEmpty else { return }
+        let words = record.violations.flatMap { $0.message.split { !($0.isLetter || $0.isNumber || $0 == "-") } }
+        let ids = Set(words.filter { $0.count == 36 }.map(String.init))
+        for device in devices {
+            let lines = device.read { try Inspection.lines($0, about: ids) } ?? []
+            for line in lines { record.note("device \(device.index) \(line)") }
+        }
+        for each in server.records where ids.contains(each.key.id) {
+            record.note("server \(each.key) at \(each.version) \(each.presence) \(each.fields)")
+        }
+    }
+
     private func report() -> SeedReport {
+        for device in devices {
+            if device.hook.struckCommits > 0 {
+                record.cover(.failedCommit)
+                record.struck("failed commit")
+            }
+            if device.hook.diedInTransaction { record.cover(.crashInTransaction) }
+        }
+        return summary()
+    }
+
+    private func summary() -> SeedReport {
         SeedReport(
             seed: seed, devices: devices.count, localWrites: record.localWrites, faults: record.faults,
             coverage: record.coverage, violations: record.violations, traceHash: executor.traceHash,
@@ -191,8 +221,28 @@ final class World {
         agenda.add(.start(device: index), at: now + 1_000)
     }
 
+    /// What stands in the place of others is known from here at the latest.
+    private func saw(_ request: ExchangeRequest, from index: Int) {
+        let check = SentCheck(schema: options.schema)
+        for change in request.changes {
+            if let written = ledgers[index].entries[change.id], written.isOriginal {
+                for difference in check.differences(written, change) {
+                    record.violate("I1", "device \(index) sends \(change.id), \(change.record), \(difference)")
+                }
+            }
+            ledgers[index].add(
+                Ledger.Entry(
+                    key: change.id, sequence: change.sequence, record: change.record, operation: change.operation,
+                    stamp: change.stamp))
+        }
+    }
+
     /// Takes over changes that were committed in the very moment in which the last process died.
     private func adopt(_ index: Int) {
+        let unsure = devices[index].read { try DeviceFacts($0, options.schema) }?.undecided ?? []
+        if unsure.contains(where: { record.accepted.contains($0.key) }) {
+            record.cover(.crashBetweenEffectAndAcknowledgement)
+        }
         let known = ledgers[index].entries
         for entry in devices[index].read({ try Ledger.changes($0, above: 0) }) ?? [] where known[entry.key] == nil {
             ledgers[index].add(entry)
@@ -205,15 +255,42 @@ final class World {
         let device = devices[index]
         guard !device.isDead, device.process != nil, let facts = device.read({ try DeviceFacts($0, options.schema) })
         else { return }
+        let lost = ledgers[index].look(facts, accepted: record.accepted)
         let invariants = Invariants(
-            schema: options.schema, device: index, facts: facts, ledger: ledgers[index], decided: record.decided,
-            server: server.records, serverEpoch: server.epoch)
+            schema: options.schema, device: index, facts: facts, ledger: ledgers[index], lost: lost,
+            refused: record.refused, server: server.records, serverEpoch: server.epoch)
+        if invariants.hasTombstoneOverUnsent { record.cover(.tombstoneUnderUnsentChild) }
         for (invariant, message) in invariants.check() {
             record.violate(invariant, "device \(index): \(message)")
+        }
+        for message in memories[index].falls(facts) { record.violate("I5", "device \(index): \(message)") }
+        let missing = device.read { try memories[index].missingLines($0, facts, sent: record.sent) } ?? []
+        for message in missing { record.violate("I13", "device \(index): \(message)") }
+        count(facts, device)
+    }
+
+    /// I8: what the engine says of its queue is what its tables say.
+    private func count(_ facts: DeviceFacts, _ device: SimulatedDevice) {
+        guard let summary = settle(device.index, { try await $0.store.summary() }) else { return }
+        let told = [summary.pending + summary.inFlight + summary.blocked, summary.failed]
+        let found = [facts.queue.count - facts.failed.count, facts.failed.count]
+        if told != found { record.violate("I8", "device \(device.index) tells \(told) changes of \(found)") }
+    }
+
+    /// I3: of one record, what was written first came to the server first.
+    private func checkOrder() {
+        let places = Dictionary(uniqueKeysWithValues: record.order.enumerated().map { ($1, $0) })
+        for (index, ledger) in ledgers.enumerated() {
+            for (key, keys) in ledger.byRecord.sorted(by: { $0.key < $1.key }) {
+                let done = keys.filter { ledger.entries[$0]?.isOriginal == true && !ledger.wasAside.contains($0) }
+                    .compactMap { places[$0] }
+                if done != done.sorted() { record.violate("I3", "device \(index): \(key) came in another order") }
+            }
         }
     }
 
     private func finalChecks() {
+        checkOrder()
         for device in devices {
             check(device.index)
             guard let facts = device.read({ try DeviceFacts($0, options.schema) }) else { continue }
