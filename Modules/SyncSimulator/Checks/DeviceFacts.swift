@@ -29,14 +29,19 @@ struct DeviceFacts {
         rows = try Rows(db, schema)
         queue = try Row.fetchAll(
             db.cachedStatement(
-                sql: "SELECT key, sequence, entity, id, operation, state, blockedBy FROM sync_change ORDER BY position")
+                sql:
+                    "SELECT key, sequence, entity, id, operation, state, blockedBy FROM sync_change ORDER BY position"
+            )
         ).map {
             Queued(
-                key: $0[0], sequence: $0[1], record: RecordKey($0[2], $0[3]), operation: $0[4], state: $0[5],
+                key: $0[0], sequence: $0[1], record: RecordKey($0[2], $0[3]), operation: $0[4],
+                state: $0[5],
                 blockedBy: $0[6])
         }
         var versions: [RecordKey: Int64] = [:]
-        for row in try Row.fetchAll(db.cachedStatement(sql: "SELECT entity, id, version FROM sync_record")) {
+        for row in try Row.fetchAll(
+            db.cachedStatement(sql: "SELECT entity, id, version FROM sync_record"))
+        {
             versions[RecordKey(row[0], row[1])] = row[2]
         }
         self.versions = versions
@@ -47,7 +52,8 @@ struct DeviceFacts {
         failures = Set(try String.fetchAll(db.cachedStatement(sql: "SELECT key FROM sync_failure")))
         func meta(_ key: String) throws -> DatabaseValue {
             try DatabaseValue.fetchOne(
-                db.cachedStatement(sql: "SELECT value FROM sync_meta WHERE key = ?"), arguments: [key]) ?? .null
+                db.cachedStatement(sql: "SELECT value FROM sync_meta WHERE key = ?"), arguments: [key])
+                ?? .null
         }
         checkpoint = Int64.fromDatabaseValue(try meta("checkpoint")) ?? 0
         epoch = String.fromDatabaseValue(try meta("epoch"))

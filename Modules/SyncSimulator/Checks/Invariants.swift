@@ -16,12 +16,15 @@ struct Invariants {
 
     /// Every violation found, as (invariant, message).
     func check() -> [(String, String)] {
-        nothingIsLost() + rowsBelongToSomething() + readYourWrites() + checkpointIsNotAhead() + failuresAreVisible()
+        nothingIsLost() + rowsBelongToSomething() + readYourWrites() + checkpointIsNotAhead()
+            + failuresAreVisible()
     }
 
     /// I1: each committed change is queued, merged into another, decided, or taken back by the app.
     private func nothingIsLost() -> [(String, String)] {
-        lost.map { ("I1", "\($0.operation) \($0.record), key \($0.key), sequence \($0.sequence), is gone") }
+        lost.map {
+            ("I1", "\($0.operation) \($0.record), key \($0.key), sequence \($0.sequence), is gone")
+        }
     }
 
     /// I4: a row is known to the server, or has a change that will make it known.
@@ -43,7 +46,8 @@ struct Invariants {
         }
         var found: [(String, String)] = []
         for key in ledger.byRecord.keys.sorted() {
-            let entries = (ledger.byRecord[key] ?? []).compactMap { ledger.entries[$0] }.filter(\.isOriginal)
+            let entries = (ledger.byRecord[key] ?? []).compactMap { ledger.entries[$0] }.filter(
+                \.isOriginal)
             guard let last = entries.last, isUnsent(last) else { continue }
             if last.operation == .delete {
                 if facts.rows.rows[key] != nil { found.append(("I6", "\(key) was deleted here and shows")) }
@@ -53,12 +57,16 @@ struct Invariants {
                 found.append(("I6", "\(key) was written here, is unsent, and does not show"))
                 continue
             }
-            for field in schema[key.entity]?.fields ?? [] where field.rule == .lastWriter || field.rule == .check {
+            for field in schema[key.entity]?.fields ?? []
+            where field.rule == .lastWriter || field.rule == .check {
                 let writes = entries.filter { $0.values[field.name] != nil }
-                guard let write = writes.last, isUnsent(write), let value = write.values[field.name] else { continue }
+                guard let write = writes.last, isUnsent(write), let value = write.values[field.name] else {
+                    continue
+                }
                 let shown = row[field.name] ?? .null
                 if !shown.isSame(as: value) {
-                    found.append(("I6", "\(key).\(field.name) was set to \(value) by \(write.key) and shows \(shown)"))
+                    found.append(
+                        ("I6", "\(key).\(field.name) was set to \(value) by \(write.key) and shows \(shown)"))
                 }
             }
         }
@@ -72,7 +80,9 @@ struct Invariants {
         return server.compactMap { record in
             guard record.version <= facts.checkpoint, !facts.held.contains(record.key) else { return nil }
             if record.presence == .live {
-                guard !waiting.contains(record.key), let difference = difference(record) else { return nil }
+                guard schema[record.key.entity] != nil, !waiting.contains(record.key),
+                    let difference = difference(record)
+                else { return nil }
                 return (
                     "I5",
                     "checkpoint \(facts.checkpoint), but \(record.key) is held at \(facts.versions[record.key] ?? 0)"
@@ -82,7 +92,10 @@ struct Invariants {
             guard facts.rows.rows[record.key] != nil, !waiting.contains(record.key),
                 !hasUnsentBelow(record.key, waiting)
             else { return nil }
-            return ("I5", "checkpoint \(facts.checkpoint), but \(record.key), dead at \(record.version), still shows")
+            return (
+                "I5",
+                "checkpoint \(facts.checkpoint), but \(record.key), dead at \(record.version), still shows"
+            )
         }
     }
 
@@ -101,19 +114,25 @@ struct Invariants {
     var hasTombstoneOverUnsent: Bool {
         let waiting = Set(facts.queue.map(\.record))
         return server.contains { record in
-            record.presence != .live && facts.rows.rows[record.key] != nil && record.version <= facts.checkpoint
+            record.presence != .live && facts.rows.rows[record.key] != nil
+                && record.version <= facts.checkpoint
                 && hasUnsentBelow(record.key, waiting)
         }
     }
 
     private func hasUnsentBelow(_ key: RecordKey, _ waiting: Set<RecordKey>) -> Bool {
         waiting.contains { record in
-            var place = record
-            while let (field, entity) = SimulationSchema.parents[place.entity],
-                case .string(let id)? = facts.rows.rows[place]?[field]
-            {
-                place = RecordKey(entity, id)
-                if place == key { return true }
+            var open = [record]
+            var seen: Set<RecordKey> = []
+            while let place = open.popLast() {
+                for field in schema[place.entity]?.parents ?? [] {
+                    guard let entity = field.reference?.entity,
+                        case .string(let id)? = facts.rows.rows[place]?[field.name]
+                    else { continue }
+                    let parent = RecordKey(entity, id)
+                    if parent == key { return true }
+                    if seen.insert(parent).inserted { open.append(parent) }
+                }
             }
             return false
         }
@@ -146,7 +165,8 @@ enum Convergence {
                 for field in schema[key.entity]?.fields ?? [] {
                     let (mine, theirs) = (row[field.name] ?? .null, record.fields[field.name] ?? .null)
                     if !mine.isSame(as: theirs) {
-                        found.append("\(key).\(field.name): device \(mine), server \(theirs) at \(record.version)")
+                        found.append(
+                            "\(key).\(field.name): device \(mine), server \(theirs) at \(record.version)")
                     }
                 }
             }

@@ -26,6 +26,8 @@ struct Ledger {
         /// An inverse goes after it.
         case undone
         case discarded
+        /// The device died over it: taken back or not, only the file knows.
+        case unsure
         /// Another change stands in its place.
         case succeeded
         /// It was made after the backup that the device was restored from.
@@ -38,7 +40,7 @@ struct Ledger {
     private(set) var byRecord: [RecordKey: [String]] = [:]
     /// What left the queue without a word of the server's or the app's, and the change that took it in.
     private(set) var absorbed: [String: String] = [:]
-    /// Keys that were seen set aside.
+    /// Keys that were seen set aside, or blocked by what was: others may pass them.
     private(set) var wasAside: Set<String> = []
     /// The queue when it was looked at last.
     private var queued: Set<String> = []
@@ -64,7 +66,12 @@ struct Ledger {
     /// The device's files are older ones: what they hold counts again, and the rest is lost.
     mutating func restored(_ kept: Set<String>) {
         for key in entries.keys {
-            if kept.contains(key) { fates[key] = nil } else { fates[key] = .lostWithTheDevice }
+            // What an inverse undid before the backup is undone still.
+            if !kept.contains(key) {
+                fates[key] = .lostWithTheDevice
+            } else if fates[key] != .undone {
+                fates[key] = nil
+            }
             absorbed[key] = nil
         }
         queued = kept
@@ -80,20 +87,23 @@ struct Ledger {
                 Entry(
                     key: change.key, sequence: change.sequence, record: change.record,
                     operation: [.create, .update, .delete][Int(change.operation)], stamp: .zero))
-            if change.state == 4 { wasAside.insert(change.key) }
+            if change.state >= 3 { wasAside.insert(change.key) }
         }
         let present = Set(facts.queue.map(\.key))
         var lost: [Entry] = []
         for (record, keys) in byRecord {
             for (place, key) in keys.enumerated() where !present.contains(key) && absorbed[key] == nil {
-                guard !accepted.contains(key), fates[key] ?? .undone == .undone, let entry = entries[key] else {
+                guard !accepted.contains(key), fates[key] ?? .undone == .undone, let entry = entries[key]
+                else {
                     continue
                 }
                 // Only what was there when it left can have taken it in.
                 let heir = keys.dropFirst(place + 1).first { queued.contains($0) || !known.contains($0) }
                 if let heir {
                     absorbed[key] = heir
-                } else if entry.operation != .delete || facts.rows.rows[record] != nil || !wasMade(record, accepted) {
+                } else if entry.operation != .delete || facts.rows.rows[record] != nil
+                    || !wasMade(record, accepted)
+                {
                     lost.append(entry)
                 }
             }
@@ -105,7 +115,9 @@ struct Ledger {
 
     /// Whether the record was made here and never came to the server: then its delete may go with it.
     private func wasMade(_ record: RecordKey, _ accepted: Set<String>) -> Bool {
-        (byRecord[record] ?? []).contains { entries[$0]?.operation == .create && !accepted.contains($0) }
+        (byRecord[record] ?? []).contains {
+            entries[$0]?.operation == .create && !accepted.contains($0)
+        }
     }
 
     /// The change that stands for this one in the queue.

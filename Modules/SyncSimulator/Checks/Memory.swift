@@ -30,8 +30,10 @@ struct Memory {
 
     /// The highest stamp that the device must have taken notice of.
     func seenStamp(_ facts: DeviceFacts) -> Stamp? {
-        stamps.filter { $0.epoch == facts.epoch && $0.version <= facts.checkpoint && !facts.isInFullPass }
-            .map(\.stamp).max()
+        stamps.filter {
+            $0.epoch == facts.epoch && $0.version <= facts.checkpoint && !facts.isInFullPass
+        }
+        .map(\.stamp).max()
     }
 
     /// Monotonic reads: within one history, neither the checkpoint nor a record's version falls.
@@ -43,7 +45,9 @@ struct Memory {
             return []
         }
         var found: [String] = []
-        if facts.checkpoint < last.checkpoint { found.append("the checkpoint fell from \(last.checkpoint)") }
+        if facts.checkpoint < last.checkpoint {
+            found.append("the checkpoint fell from \(last.checkpoint)")
+        }
         for (key, version) in last.versions {
             guard let present = facts.versions[key], present < version else { continue }
             found.append("\(key) fell from version \(version) to \(present)")
@@ -52,7 +56,9 @@ struct Memory {
     }
 
     /// I13: what is missing of the lines that verdicts must leave.
-    mutating func missingLines(_ db: Database, _ facts: DeviceFacts, sent: [String: Change]) throws -> [String] {
+    mutating func missingLines(_ db: Database, _ facts: DeviceFacts, sent: [String: Change]) throws
+        -> [String]
+    {
         let waiting = Set(facts.queue.map(\.key))
         let settled = owed.keys.filter { !waiting.contains($0) }.sorted()
         guard !settled.isEmpty else { return [] }
@@ -66,9 +72,15 @@ struct Memory {
             let events = Set(
                 try String.fetchAll(
                     db.cachedStatement(sql: "SELECT kind FROM sync_event WHERE key = ?"), arguments: [key]))
-            found += Self.lines(verdict, change).filter { !fields.contains($0) }.map { "\(key): no line about “\($0)”" }
-            found += Self.events(verdict, change).filter { !events.contains($0) }.map { "\(key): no event “\($0)”" }
-            if clamped.remove(key) != nil, !events.contains("clamped") { found.append("\(key): no event “clamped”") }
+            found += Self.lines(verdict, change).filter { !fields.contains($0) }.map {
+                "\(key): no line about “\($0)”"
+            }
+            found += Self.events(verdict, change).filter { !events.contains($0) }.map {
+                "\(key): no event “\($0)”"
+            }
+            if clamped.remove(key) != nil, !events.contains("clamped") {
+                found.append("\(key): no event “clamped”")
+            }
         }
         return found
     }
@@ -80,13 +92,17 @@ struct Memory {
         case .merged(let record) where record.presence == .live:
             guard change.operation != .delete else { return [""] }
             return change.fields.keys.sorted().filter { name in
-                guard let delta = change.fields[name], let theirs = record.fields[name] else { return false }
+                guard let delta = change.fields[name], let theirs = record.fields[name] else {
+                    return false
+                }
                 let isPlain = delta.rule == .lastWriter || delta.rule == .check
                 return isPlain && !theirs.isSame(as: delta.new)
             }
         case .conflict(let record):
             return change.fields.keys.sorted().filter { name in
-                guard let delta = change.fields[name], delta.rule == .check, let theirs = record.fields[name] else {
+                guard let delta = change.fields[name], delta.rule == .check,
+                    let theirs = record.fields[name]
+                else {
                     return false
                 }
                 return !theirs.isSame(as: delta.old ?? .null) && !theirs.isSame(as: delta.new)

@@ -53,7 +53,8 @@ final class Record: @unchecked Sendable {
         note("VIOLATION \(invariant): \(text)")
         // One of a kind is enough to look at.
         guard violations.count < 20 else { return }
-        violations.append(Violation(invariant: invariant, message: text, at: executor.clock.now.elapsed))
+        violations.append(
+            Violation(invariant: invariant, message: text, at: executor.clock.now.elapsed))
     }
 
     /// A request left a device: the same key must mean the same content for ever.
@@ -79,7 +80,8 @@ final class Record: @unchecked Sendable {
     func heard(_ answer: ExchangeAnswer, of request: ExchangeRequest, device: Int) {
         for result in answer.results {
             switch result.verdict {
-            case .applied, .merged: if !accepted.contains(result.changeID) { order.append(result.changeID) }
+            case .applied, .merged:
+                if !accepted.contains(result.changeID) { order.append(result.changeID) }
             default: break
             }
             if result.isDuplicate { cover(.duplicateVerdict) }
@@ -95,7 +97,11 @@ final class Record: @unchecked Sendable {
                 refused.insert(result.changeID)
             case .blocked(let by):
                 let refused = answer.results.first { $0.changeID == by }
-                if case .rejected? = refused?.verdict { cover(.blockedByRefusal) } else { cover(.blockedByRetry) }
+                if case .rejected? = refused?.verdict {
+                    cover(.blockedByRefusal)
+                } else {
+                    cover(.blockedByRetry)
+                }
             case .rejected(let rejection):
                 cover(.refusal)
                 refused.insert(result.changeID)
@@ -150,6 +156,9 @@ public enum Situation: String, Sendable, Hashable, CaseIterable {
     case expiredCheckpoint = "an expired checkpoint"
     case deviceRestored = "a device restored from a backup"
     case tombstoneUnderUnsentChild = "a tombstone over an unsent child"
+    case expiredToken = "a token that expired"
+    case otherAccount = "a file that another account wants"
+    case mixedSchemas = "an app that is a version behind"
     case unitSent = "an atomic unit"
     case cancelled = "a change taken back"
     case takenBackByInverse = "a sent change taken back by its inverse"

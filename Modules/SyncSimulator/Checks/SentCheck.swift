@@ -6,12 +6,15 @@ struct SentCheck {
 
     /// Where the change as it is sent says something else than the write of its key, in words.
     func differences(_ written: Ledger.Entry, _ sent: Change) -> [String] {
-        if (written.operation == .delete) != (sent.operation == .delete) { return ["\(sent.operation), not a delete"] }
+        if (written.operation == .delete) != (sent.operation == .delete) {
+            return ["\(sent.operation), not a delete"]
+        }
         var found: [String] = []
         if written.isUnit, sent.unit == nil { found.append("not as a member of its unit") }
         guard sent.operation != .delete else { return found }
         for name in written.values.keys.sorted() {
-            guard let value = written.values[name], let field = schema[written.record.entity]?.field(name) else {
+            guard let value = written.values[name], let field = schema[written.record.entity]?.field(name)
+            else {
                 continue
             }
             guard let delta = sent.fields[name] else {
@@ -19,13 +22,19 @@ struct SentCheck {
                 continue
             }
             // A create's fields have no value before, so the rules mean the same to it.
-            if sent.operation == .update, delta.rule != field.rule { found.append("\(name) as \(delta.rule)") }
+            if sent.operation == .update, delta.rule != field.rule {
+                found.append("\(name) as \(delta.rule)")
+            }
             switch field.rule {
             case .lastWriter, .check:
                 if !delta.new.isSame(as: value) { found.append("\(name) is \(delta.new), not \(value)") }
             case .sum:
-                let (mine, theirs) = (difference(written.before[name], value), difference(delta.old, delta.new))
-                if sent.operation == .update, let mine, mine != theirs { found.append("\(name) adds \(theirs ?? 0), not \(mine)") }
+                let (mine, theirs) = (
+                    difference(written.before[name], value), difference(delta.old, delta.new)
+                )
+                if sent.operation == .update, let mine, mine != theirs {
+                    found.append("\(name) adds \(theirs ?? 0), not \(mine)")
+                }
             case .union: break
             }
         }

@@ -172,14 +172,18 @@ final class BuggyExchange: Exchange, @unchecked Sendable {
     }
 
     private static func applied(_ change: Change) -> ChangeResult {
-        ChangeResult(changeID: change.id, verdict: .applied(version: nil, overwrote: [:], serverID: nil))
+        ChangeResult(
+            changeID: change.id, verdict: .applied(version: nil, overwrote: [:], serverID: nil))
     }
 
-    private func disturb(_ request: ExchangeRequest, _ names: inout [String: String]) -> ExchangeRequest {
+    private func disturb(_ request: ExchangeRequest, _ names: inout [String: String])
+        -> ExchangeRequest
+    {
         var request = request
         switch bug {
         case .newKeyOnRetry:
-            for place in request.changes.indices where !sentBefore.insert(request.changes[place].id).inserted {
+            for place in request.changes.indices
+            where !sentBefore.insert(request.changes[place].id).inserted {
                 counter += 1
                 let name = request.changes[place].id
                 request.changes[place].id = String(name.dropLast(4)) + String(counter + 10_000).suffix(4)
@@ -192,7 +196,9 @@ final class BuggyExchange: Exchange, @unchecked Sendable {
                     packed: request.changes[place].stamp.packed + UInt64(counter) << 20)
             }
         case .baseVersionAtSending:
-            for place in request.changes.indices { request.changes[place].baseVersion = request.lastSyncVersion }
+            for place in request.changes.indices {
+                request.changes[place].baseVersion = request.lastSyncVersion
+            }
         case .settledTooHigh:
             if let last = request.changes.last { request.settled = last.sequence + 3 }
         case .reversedOrder: request.changes.reverse()
@@ -212,7 +218,8 @@ final class BuggyExchange: Exchange, @unchecked Sendable {
         case .sumsAsPlainWrites, .checkNotChecked:
             let rule: MergeRule = bug == .sumsAsPlainWrites ? .sum : .check
             for place in request.changes.indices {
-                for name in request.changes[place].fields.keys where request.changes[place].fields[name]?.rule == rule {
+                for name in request.changes[place].fields.keys
+                where request.changes[place].fields[name]?.rule == rule {
                     request.changes[place].fields[name]?.rule = .lastWriter
                 }
             }

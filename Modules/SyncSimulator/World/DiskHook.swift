@@ -81,7 +81,8 @@ struct DeviceFolder: Sendable {
     /// The files' contents by name; the shared memory of the WAL is no part of what a disk keeps.
     func photograph() throws -> [String: Data] {
         var contents: [String: Data] = [:]
-        for name in try FileManager.default.contentsOfDirectory(atPath: path).sorted() where !name.hasSuffix("-shm") {
+        for name in try FileManager.default.contentsOfDirectory(atPath: path).sorted()
+        where !name.hasSuffix("-shm") {
             contents[name] = try Data(contentsOf: URL(fileURLWithPath: path + "/" + name))
         }
         return contents
@@ -89,7 +90,8 @@ struct DeviceFolder: Sendable {
 
     /// Makes the folder hold these files, and no others.
     func putBack(_ contents: [String: Data]) throws {
-        for name in try FileManager.default.contentsOfDirectory(atPath: path) where contents[name] == nil {
+        for name in try FileManager.default.contentsOfDirectory(atPath: path)
+        where contents[name] == nil {
             try FileManager.default.removeItem(atPath: path + "/" + name)
         }
         for name in contents.keys.sorted() {

@@ -192,4 +192,43 @@ struct FoundBySeedsTests {
         #expect(try await f.store.cancel(claim.keys[0]) == .tooLate)
         #expect(try f.changes().map(\.operation) == [.delete, .delete])
     }
+
+    @Test("Seed 26: what a retried delete took along does not wait once the delete is done")
+    func retriedDeleteIsDone() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("DELETE FROM card WHERE id = 'c1'")
+        try f.sql("DELETE FROM list WHERE id = 'l1'")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .refused()), (claim.keys[1], .refused()))
+        _ = try await f.store.retry(claim.keys[1])
+        #expect(try await f.store.position().held == 1)
+        let again = try await f.claim()
+        try await f.settle((again.keys[0], .applied(9)))
+        #expect(try await f.store.position().held == 0)
+        // Somebody brings the list back: the card comes with a new version.
+        try await f.apply(
+            record("list", "l1", 10, ["name": "List", "idBoard": "b1"]),
+            record("card", "c1", 11, ["name": "Card", "idList": "l1"]))
+        #expect(try f.hasCard())
+    }
+
+    @Test("Seed 30: deleting a refused record gives up what needs it, and not what was written beside it as a unit")
+    func refusedInUnit() async throws {
+        let f = try Fixture()
+        try await f.apply(record("board", "b1", 1, ["name": "Board"]))
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('n', 'N', 'b1')")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .refused()))
+        try await f.store.write(unit: true) { db in
+            try db.execute(sql: "INSERT INTO card (id, name, idList) VALUES ('c', 'C', 'n')")
+            try db.execute(sql: "UPDATE board SET name = 'Mine' WHERE id = 'b1'")
+        }
+        #expect(try await f.claim().changes.isEmpty)
+        try f.sql("DELETE FROM list WHERE id = 'n'")
+        let next = try await f.claim()
+        #expect(next.told == ["update board b1"])
+        #expect(try f.text("SELECT name FROM board") == "Mine")
+        #expect(try f.int("SELECT count(*) FROM sync_event WHERE kind = 'cancelled' AND id = 'n'") ?? 0 > 0)
+    }
 }
