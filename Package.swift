@@ -113,7 +113,7 @@ let package = Package(
             name: "SyncServerTests", dependencies: [core, "SyncServer", "SyncTesting", sqlite],
             path: "Tests/SyncServerTests"),
         // `Tests/run simulate`; a program, but no product.
-        .executableTarget(name: "simulate", dependencies: ["SyncSimulator"], path: "Tests/Simulate"),
+        .executableTarget(name: "seeds", dependencies: ["SyncSimulator"], path: "Tests/Simulate"),
         .testTarget(
             name: "SyncTestingTests", dependencies: [core, "SyncTesting"], path: "Tests/SyncTestingTests"),
         .testTarget(

@@ -3,8 +3,8 @@ import PackageDescription
 
 let core: Target.Dependency = .product(name: "SyncCore", package: "Ferry")
 let syncServer: Target.Dependency = .product(name: "SyncServer", package: "Ferry")
-let ferry: Target.Dependency = .product(name: "Ferry", package: "Ferry")
 let syncTesting: Target.Dependency = .product(name: "SyncTesting", package: "Ferry")
+let ferry: Target.Dependency = .product(name: "Ferry", package: "Ferry")
 let sqlite: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
 let log: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
@@ -29,6 +29,7 @@ let package = Package(
         .executable(name: "quickstart", targets: ["quickstart"]),
         .executable(name: "upload", targets: ["upload"]),
         .executable(name: "transport", targets: ["transport"]),
+        .executable(name: "simulate", targets: ["simulate"]),
     ],
     dependencies: [
         .package(name: "Ferry", path: ".."),
@@ -74,6 +75,8 @@ let package = Package(
         // An upload queue alone, over REST, against a server that has a bad day.
         .executableTarget(
             name: "upload", dependencies: [core, ferry, syncTesting, sqlite, log], path: "Sources/upload"),
+        // An app's own entities under the simulator.
+        .executableTarget(name: "simulate", dependencies: [core, syncTesting], path: "Sources/simulate"),
 
         .testTarget(
             name: "BoardsServerTests",

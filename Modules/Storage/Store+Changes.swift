@@ -5,11 +5,11 @@ extension Store: ChangeLog {
     public func settle(_ settlement: Settlement, claim: ClaimLimits?) throws(StoreFailure) -> Claim {
         let now = now
         let generation = leaseGeneration
-        let (result, touched) = try perform("settling the queue") { db in
+        let (result, touched) = try performWithHeld("settling the queue") { db, isRetrying in
             // A late holder's verdicts count; what goes next is the present holder's to say.
             let mayClaim = try Lease.isHeld(db, generation)
             let settled = try context.changes.settle(db, settlement, claim: mayClaim ? claim : nil, now: now)
-            return (settled.claim, settled.touched + (try retryHeld(db, now)))
+            return (settled.claim, settled.touched + (isRetrying ? try retryHeld(db, now) : []))
         }
         if !settlement.outcomes.isEmpty || !result.changes.isEmpty { stateSpeakers.speak() }
         if !touched.isEmpty { appliedSpeakers.speak() }
@@ -21,6 +21,18 @@ extension Store: ChangeLog {
     }
 
     public nonisolated func notices() -> AsyncStream<Void> { queueSpeakers.stream() }
+
+    /// One write transaction that tries held records again, too. A foreign key of the app's that one of them breaks shows
+    /// at the commit only: then the rest is done without them, so that none of them stops the queue.
+    private func performWithHeld<T>(
+        _ doing: String, _ body: (Database, _ isRetrying: Bool) throws -> T
+    ) throws(StoreFailure) -> T {
+        do {
+            return try perform(doing) { try body($0, true) }
+        } catch let failure where failure.code == Self.foreignKeyCode {
+            return try perform(doing) { try body($0, false) }
+        }
+    }
 
     /// What was held for unsent changes, or by a row in its way, may be free now.
     private func retryHeld(_ db: Database, _ now: Int64) throws -> [RecordKey] {
@@ -59,9 +71,9 @@ extension Store: ChangeRepair {
 
     public func discard(_ changeID: String) throws(StoreFailure) -> [String] {
         let now = now
-        let (keys, touched) = try perform("discarding a change") { db in
+        let (keys, touched) = try performWithHeld("discarding a change") { db, isRetrying in
             let discarded = try context.changes.discard(db, changeID, now: now)
-            return (discarded.keys, discarded.touched + (try retryHeld(db, now)))
+            return (discarded.keys, discarded.touched + (isRetrying ? try retryHeld(db, now) : []))
         }
         repaired(touched)
         return keys
@@ -69,9 +81,9 @@ extension Store: ChangeRepair {
 
     public func cancel(_ changeID: String) throws(StoreFailure) -> CancelOutcome {
         let now = now
-        let (outcome, touched) = try perform("cancelling a change") { db in
+        let (outcome, touched) = try performWithHeld("cancelling a change") { db, isRetrying in
             let cancelled = try context.changes.cancel(db, changeID, now: now)
-            return (cancelled.outcome, cancelled.touched + (try retryHeld(db, now)))
+            return (cancelled.outcome, cancelled.touched + (isRetrying ? try retryHeld(db, now) : []))
         }
         repaired(touched)
         return outcome

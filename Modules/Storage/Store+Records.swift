@@ -16,9 +16,9 @@ extension Store: RecordStore {
     public func apply(_ slice: PageSlice) throws(StoreFailure) -> SliceReport {
         let report: SliceReport
         do {
-            report = try apply(slice, slice.records, movesCheckpoint: true)
+            report = try apply(slice, slice.records, movesCheckpoint: true, retriesHeld: true)
         } catch let failure where failure.code == Self.foreignKeyCode {
-            report = try applyOneByOne(slice)
+            report = try applyWithoutHeld(slice)
         }
         if !report.wasDropped {
             appliedSpeakers.speak()
@@ -28,10 +28,19 @@ extension Store: RecordStore {
     }
 
     /// SQLITE_CONSTRAINT_FOREIGNKEY.
-    private static let foreignKeyCode = 787
+    static let foreignKeyCode = 787
+
+    /// Perhaps it was a record held from before that broke the key, and none of these.
+    private func applyWithoutHeld(_ slice: PageSlice) throws(StoreFailure) -> SliceReport {
+        do {
+            return try apply(slice, slice.records, movesCheckpoint: true)
+        } catch let failure where failure.code == Self.foreignKeyCode {
+            return try applyOneByOne(slice)
+        }
+    }
 
     private func apply(
-        _ slice: PageSlice, _ records: [ServerRecord], movesCheckpoint: Bool
+        _ slice: PageSlice, _ records: [ServerRecord], movesCheckpoint: Bool, retriesHeld: Bool = false
     ) throws(StoreFailure) -> SliceReport {
         let now = now
         return try perform("applying a slice") { db in
@@ -45,7 +54,7 @@ extension Store: RecordStore {
             let report = try RowWriter.applying(db) {
                 let applier = try SliceApplier(db, context, now: now)
                 try applier.apply(records)
-                try applier.retryHeld([.constraint, .unsent], limit: 100)
+                if retriesHeld { try applier.retryHeld([.constraint, .unsent], limit: 100) }
                 return applier.report
             }
             // A late copy of an earlier page takes nothing back.

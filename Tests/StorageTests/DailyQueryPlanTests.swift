@@ -19,7 +19,7 @@ struct DailyQueryPlanTests {
             configuration: StoreConfiguration(
                 clock: FixedClock(),
                 statementHook: { sql in
-                    seen.add(sql)
+                    seen.add(sql())
                     return true
                 }))
         let before = Set(seen.all)

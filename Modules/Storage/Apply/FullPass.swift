@@ -43,7 +43,7 @@ enum FullPass {
         let state = try PassState.read(db)
         guard state.isRunning else { return .removed(0) }
         let missing = try missing(db, state.number)
-        let free = try Self.missing(db, state.number, isAlive: true).filter { try !Base.hasRemaining(db, $0) }
+        let free = try Self.missing(db, state.number, isAlive: true).filter { try !Base.hasRemaining(db, $0.key) }
         let rows = Int(try Meta.integer(db, .passRows) ?? 0)
         let brought = "SELECT 1 FROM sync_record WHERE pass = ? LIMIT 1"
         let isEmpty = try Row.fetchOne(db, sql: brought, arguments: [state.number]) == nil
@@ -62,19 +62,20 @@ enum FullPass {
         return .removed(removed)
     }
 
-    /// Each missing record is treated as if a tombstone had come: what is unsent on it or under it holds it up.
+    /// Each missing record is treated as if a tombstone of the version held had come: what is unsent on it or under it
+    /// holds it up.
     private static func sweep(
-        _ db: Database, _ context: ApplyContext, _ missing: [RecordKey], _ state: PassState, now: Int64
+        _ db: Database, _ context: ApplyContext, _ missing: [(key: RecordKey, version: Int64)], _ state: PassState,
+        now: Int64
     ) throws -> Int {
-        try db.execute(sql: "DELETE FROM sync_held WHERE version = 0")
         let order = Dictionary(
             uniqueKeysWithValues: context.schema.entities.enumerated().map { ($1.name, $0) })
         let childrenFirst = missing.sorted { a, b in
-            let (x, y) = (order[a.entity] ?? -1, order[b.entity] ?? -1)
-            return x == y ? a < b : x > y
+            let (x, y) = (order[a.key.entity] ?? -1, order[b.key.entity] ?? -1)
+            return x == y ? a.key < b.key : x > y
         }
         let applier = try SliceApplier(db, context, now: now)
-        try applier.apply(childrenFirst.map { ServerRecord(key: $0, version: 0, presence: .deleted) })
+        try applier.apply(childrenFirst.map { ServerRecord(key: $0.key, version: $0.version, presence: .deleted) })
         return applier.report.deleted
     }
 
@@ -132,9 +133,11 @@ enum FullPass {
     }
 
     /// Records that the pass did not bring; those that are known to be dead have no row to lose.
-    private static func missing(_ db: Database, _ pass: Int64, isAlive: Bool = false) throws -> [RecordKey] {
+    private static func missing(
+        _ db: Database, _ pass: Int64, isAlive: Bool = false
+    ) throws -> [(key: RecordKey, version: Int64)] {
         let alive = isAlive ? "AND base IS NULL" : ""
-        let sql = "SELECT entity, id FROM sync_record WHERE (pass IS NULL OR pass < ?) \(alive)"
-        return try Row.fetchAll(db, sql: sql, arguments: [pass]).map { RecordKey($0[0], $0[1]) }
+        let sql = "SELECT entity, id, version FROM sync_record WHERE (pass IS NULL OR pass < ?) \(alive)"
+        return try Row.fetchAll(db, sql: sql, arguments: [pass]).map { (RecordKey($0[0], $0[1]), $0[2]) }
     }
 }

@@ -36,6 +36,18 @@ enum HeldRecords {
             .execute(arguments: [key.entity, key.id])
     }
 
+    /// Nothing waits any more for this record to come, nor for what waits for it.
+    static func forget(_ db: Database, under key: RecordKey) throws {
+        var open = [key]
+        while let parent = open.popLast() {
+            for record in try waiting(db, for: parent) {
+                try forget(db, record.key)
+                try StoredRecord.delete(db, record.key)
+                open.append(record.key)
+            }
+        }
+    }
+
     static func version(_ db: Database, _ key: RecordKey) throws -> Int64? {
         try Int64.fetchOne(
             db.cachedStatement(sql: "SELECT version FROM sync_held WHERE entity = ? AND id = ?"),

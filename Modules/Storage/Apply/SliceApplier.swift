@@ -59,9 +59,12 @@ final class SliceApplier {
     func retryHeld(_ reasons: [HeldRecord.Reason], limit: Int) throws {
         guard hasHeld else { return }
         for record in try HeldRecords.held(db, for: reasons, limit: limit) {
-            if case .done = try take(record) {
-                try noteReleased(record.key)
+            switch try take(record) {
+            case .done:
+                try noteReleased(record)
                 try release(record.key)
+            case .waits(let missing): try hold(record, .parent, "\(missing) is not here", waits: missing)
+            case .held: break
             }
         }
         try marks.flush()
@@ -147,7 +150,7 @@ final class SliceApplier {
             for record in try HeldRecords.waiting(db, for: next) {
                 switch try take(record) {
                 case .done:
-                    try noteReleased(record.key)
+                    try noteReleased(record)
                     keys.append(record.key)
                 case .waits(let missing):
                     try hold(record, .parent, "\(missing) is not here", waits: missing)
@@ -157,8 +160,10 @@ final class SliceApplier {
         }
     }
 
-    private func noteReleased(_ key: RecordKey) throws {
-        try Journal.event(db, .released, key, at: now)
+    /// It is applied, or something newer was applied before it: it waits no more.
+    private func noteReleased(_ record: ServerRecord) throws {
+        try HeldRecords.forget(db, record.key)
+        try Journal.event(db, .released, record.key, at: now)
     }
 
     private func hold(
@@ -199,21 +204,16 @@ final class SliceApplier {
             }
             return .held(.unknownEntity, "“\(record.key.entity)” is not declared here")
         }
-        if record.presence != .live { return try remove(record, table) }
-        let row: AppliedTable.BoundRow
         do {
-            row = try table.bind(record)
-        } catch let mismatch as ValueMismatch {
-            return .held(.type, mismatch.description)
-        }
-        if checksNeeds, let missing = try table.missing(record.key, record.fields) {
-            return .waits(missing)
-        }
-        do {
+            if record.presence != .live { return try remove(record, table) }
+            let row = try table.bind(record)
+            if checksNeeds, let missing = try table.missing(record.key, record.fields) { return .waits(missing) }
             if try pass.journalsLosses || marks.isUnsent(record.key) {
                 return try rebase(record, table)
             }
             return try write(record, row, table)
+        } catch let mismatch as ValueMismatch {
+            return .held(.type, mismatch.description)
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
             return .held(.constraint, error.message ?? "a constraint of “\(table.entity.table)”")
         }
@@ -256,6 +256,10 @@ final class SliceApplier {
         let extras = record.presence == .live ? unknown(record, table.entity) : stored?.extra ?? [:]
         let base = changes.isEmpty ? nil : server
         let shown = Replay(deltas: context.deltas).state(of: changes, onto: server)
+        // What is unsent may refer to a record that is not here (any more): the row would break at the commit only.
+        if shown.isLive, !changes.isEmpty, let missing = try table.missing(record.key, shown.fields) {
+            return .waits(missing)
+        }
         if shown.isLive {
             try table.writer.upsert(db, record.key.id, shown.fields)
         } else if row != nil {

@@ -6,7 +6,7 @@ import SyncCore
 /// | the change | what happens |
 /// | --- | --- |
 /// | never sent | it goes at once, with what needs it; if something of that was sent, it is too late |
-/// | sent, without a verdict | an inverse goes after it: a create's is a delete, a delete's a create, an update's the values before; a field that a later change writes again needs none |
+/// | sent, without a verdict | an inverse goes after it: a create's is a delete, a delete's a create (where its parents are here), an update's the values before; a field that a later change writes again needs none |
 /// | being sent now | too late: its fate is the server's |
 /// | set aside | refused: it is discarded, or retried |
 extension ChangeTable {
@@ -52,8 +52,11 @@ extension ChangeTable {
             inverses[member.key] = try settling.invert(db, member)
         }
         try settling.finish(db)
-        guard let inverse = inverses[change.key] else { return (.tooLate, settling.touched) }
-        return (.inverse(inverse), settling.touched)
+        // Where later changes have undone it already, what was made with it still went back.
+        if let inverse = inverses[change.key] ?? closure.compactMap({ inverses[$0.key] }).first {
+            return (.inverse(inverse), settling.touched)
+        }
+        return (unsent.isEmpty ? .tooLate : .cancelled(unsent.map(\.key)), settling.touched)
     }
 }
 
@@ -76,6 +79,8 @@ extension Settling {
             inverse.fields = change.fields.compactMapValues { delta in
                 delta.old.map { FieldDelta(old: nil, new: $0) }
             }
+            // Without its parent it would not show, and be refused or come to nothing.
+            guard try hasParents(db, inverse) else { return nil }
         case .update:
             guard shown.isLive else { return nil }
             inverse.fields = undone(change, over: shown, later: work.changes.filter { $0.position > change.position })
@@ -100,6 +105,17 @@ extension Settling {
         work.insert(inverse)
         try ChangeNotes.event(db, "inverted", of: change, detail: inverse.key, now: now)
         return inverse.key
+    }
+
+    /// Whether the rows are here that the change's new values name as parents.
+    private func hasParents(_ db: Database, _ change: StoredChange) throws -> Bool {
+        for field in table.schema[change.record.entity]?.parents ?? [] {
+            guard let parent = field.reference.flatMap({ table.schema[$0.entity] }),
+                case .string(let id)? = change.fields[field.name]?.new
+            else { continue }
+            if try !RowWriter(parent).exists(db, id) { return false }
+        }
+        return true
     }
 
     /// An update's values before; a plain value that a later change writes again is that change's to say.

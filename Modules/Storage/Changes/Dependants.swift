@@ -6,12 +6,13 @@ struct Dependants {
     let schema: Schema
 
     /// The change with everything that needs it, in the queue's order.
-    func closure(_ db: Database, of change: StoredChange) throws -> [StoredChange] {
+    /// - Parameter withUnits: whether what stands in a unit with one of them goes, too.
+    func closure(_ db: Database, of change: StoredChange, withUnits: Bool = true) throws -> [StoredChange] {
         var found: [Int64: StoredChange] = [change.position: change]
         var open = [change]
         while let next = open.popLast() {
             var more: [StoredChange] = []
-            if let unit = next.unit { more += try members(db, of: unit, around: next.position) }
+            if withUnits, let unit = next.unit { more += try members(db, of: unit, around: next.position) }
             if next.operation == .create { more += try needing(db, next) }
             for other in more where found[other.position] == nil {
                 found[other.position] = other

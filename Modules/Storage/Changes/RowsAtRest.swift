@@ -19,7 +19,7 @@ struct RowsAtRest {
             // A record may have another of its own entity as its parent: what waits for one is tried again after it.
             var waiting: [RecordWork] = []
             for work in open {
-                if try work.row == nil && isMissingParent(db, work) {
+                if try isMissingParent(db, work) {
                     waiting.append(work)
                 } else if try attempt(db, work) {
                     touched.append(work.record)
@@ -69,13 +69,16 @@ struct RowsAtRest {
     private func remove(_ db: Database, _ work: RecordWork, _ touched: inout [RecordKey]) throws {
         let family = Family(schema: table.schema)
         guard try !family.hasUnsent(db, under: work.record) else { return try hold(db, work, .unsentUnder) }
+        let below = try family.known(db, under: work.record)
         try RowWriter.applying(db) { touched += try family.removeRows(db, under: work.record) }
         if try work.writeRow(db) { touched.append(work.record) }
+        // Nobody said that these are dead: each waits for its own tombstone, or for its parent to come back.
+        for record in below { try table.hold(db, record, .missingParent) }
     }
 
     private func hold(_ db: Database, _ work: RecordWork, _ reason: ChangeTable.HoldReason) throws {
-        // What the server never acknowledged is in the queue, and nowhere else.
-        guard work.version > 0 else { return }
+        // What the server never acknowledged is in the queue, and nowhere else; a row that is to go must not be forgotten.
+        guard work.version > 0 || !work.shown.isLive else { return }
         let server = ServerRecord(
             key: work.record, version: work.version, presence: work.base.isLive ? .live : .deleted,
             fields: work.base.fields.merging(work.stored?.extra ?? [:]) { declared, _ in declared })
@@ -100,24 +103,38 @@ struct Family {
         return false
     }
 
+    /// What the server acknowledged of the records under this one, as their rows show it, parents first.
+    func known(_ db: Database, under record: RecordKey) throws -> [ServerRecord] {
+        try below(db, record).compactMap { child in
+            guard let entity = schema[child.entity], let stored = try StoredRecord.read(db, child), stored.version > 0,
+                stored.base?.isLive != false, let fields = try RowWriter(entity).read(db, child.id)
+            else { return nil }
+            return ServerRecord(
+                key: child, version: stored.version, fields: fields.merging(stored.extra) { declared, _ in declared })
+        }
+    }
+
     /// Takes the rows under the record away, the deepest first.
     /// - Returns: the records whose rows went.
     func removeRows(_ db: Database, under record: RecordKey) throws -> [RecordKey] {
-        var seen: Set<RecordKey> = [record]
-        var found: [RecordKey] = []
-        var open = [record]
-        while let next = open.popLast() {
-            for child in try children(db, of: next) where seen.insert(child).inserted {
-                found.append(child)
-                open.append(child)
-            }
-        }
         var removed: [RecordKey] = []
-        for child in found.reversed() {
+        for child in try below(db, record).reversed() {
             guard let entity = schema[child.entity] else { continue }
             if try RowWriter(entity).delete(db, child.id) { removed.append(child) }
         }
         return removed
+    }
+
+    /// Every record under this one, parents first.
+    private func below(_ db: Database, _ record: RecordKey) throws -> [RecordKey] {
+        var family = [record]
+        var seen: Set<RecordKey> = [record]
+        var place = 0
+        while place < family.count {
+            for child in try children(db, of: family[place]) where seen.insert(child).inserted { family.append(child) }
+            place += 1
+        }
+        return Array(family.dropFirst())
     }
 
     /// The rows that name the record as a parent.

@@ -63,8 +63,7 @@ extension Settling {
         _ db: Database, _ change: StoredChange, _ reason: SetAsideReason, doubt: Failures.Doubt
     ) throws {
         if reason.code == Rejection.Code.expired.rawValue {
-            try ChangeNotes.event(db, "expired", of: change, now: now)
-            return try applied(db, change, version: nil, overwrote: [:], serverID: nil)
+            return try expired(db, change)
         }
         if doubt == .none, let creator = try waitingCreator(db, of: change, reason) {
             return try wait(db, change, for: creator)
@@ -93,6 +92,18 @@ extension Settling {
         } else if change.unit == nil {
             try ChangeRows.release(db, blockedBy: change.key)
         }
+    }
+
+    /// It was decided once, and nobody knows how (PROTOCOL.md, `expired`): the row goes back to what the server said last,
+    /// and what came of the change is in the next page, if anything did.
+    private mutating func expired(_ db: Database, _ change: StoredChange) throws {
+        try ChangeNotes.event(db, "expired", of: change, now: now)
+        if var work = try takeWork(db, change.record) {
+            work.takeOut(change.key)
+            works[change.record] = work
+        }
+        try drop(db, change)
+        try ChangeRows.release(db, blockedBy: change.key)
     }
 
     /// PROTOCOL.md, *Results*: the record said to be missing is one whose own create waits, or was set aside, here.

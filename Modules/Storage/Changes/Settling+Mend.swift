@@ -13,7 +13,10 @@ extension Settling {
             let create = try ChangeRows.read(db, position: blocker.position, table.schema), create.unit == nil
         else { return false }
         if edit.operation == .delete {
-            try takeBack(db, try Dependants(schema: table.schema).closure(db, of: create))
+            // Only what cannot be without the record: others of its unit are the user's as before.
+            let closure = try Dependants(schema: table.schema).closure(db, of: create, withUnits: false)
+            for change in closure { try ChangeNotes.event(db, "cancelled", of: change, now: now) }
+            try takeBack(db, closure)
             try finish(db)
             return true
         }

@@ -21,6 +21,8 @@ struct Settling {
     var firstAside: Int64?
     /// Records whose held version came from an earlier change of the same settlement.
     var raised: Set<RecordKey> = []
+    /// Records whose delete the server did.
+    private var deleted: [RecordKey] = []
     /// Whether anything is set aside or waits for what is, settled changes of this settlement included.
     var hasAside = false
     /// Where the changes without a verdict stand.
@@ -104,6 +106,7 @@ struct Settling {
                 try ChangeNotes.event(db, "revived", of: change, now: now)
             }
             if let version, version > work.version, raises { raised.insert(change.record) }
+            if change.operation == .delete { deleted.append(change.record) }
             work.accept(change, version: version, raises: raises)
             works[change.record] = work
         }
@@ -174,8 +177,12 @@ struct Settling {
         if let first = firstAside { try Needs(schema: table.schema).mark(db, after: first) }
         try markBrought(db)
         touched += try RowsAtRest(table: table).write(db, order.compactMap { works[$0] })
+        // What was under it died with it, and comes with a new version if it ever lives again.
+        for record in deleted where works[record]?.shown.isLive == false {
+            try HeldRecords.forget(db, under: record)
+        }
         try ChangeRows.count(db, counted)
-        (works, order, counted, firstAside, raised) = ([:], [], 0, nil, [])
+        (works, order, counted, firstAside, raised, deleted) = ([:], [], 0, nil, [], [])
     }
 
     /// In a full pass, what the server has just acknowledged is as good as brought by it: its page may leave out a

@@ -24,7 +24,7 @@ enum Opening {
             settings.prepareDatabase { db in
                 guard !db.configuration.readonly else { return }
                 db.trace(options: .statement) { event in
-                    if !hook(event.description) { breaker.breakOff() }
+                    if !hook({ event.description }) { breaker.breakOff() }
                 }
             }
         }

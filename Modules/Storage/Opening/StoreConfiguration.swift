@@ -28,14 +28,17 @@ public struct StoreConfiguration: Sendable {
     /// The app's own migrations, run before its tables are looked at.
     public var migrations: AppMigrations?
     /// For tests: sees each SQL statement before it runs on the writing connection; `false` breaks it off.
-    public var statementHook: (@Sendable (String) -> Bool)?
+    ///
+    /// The text costs more than many a statement does, so it is made only for who asks for it.
+    public typealias StatementHook = @Sendable (_ sql: () -> String) -> Bool
+    public var statementHook: StatementHook?
 
     public init(
         synchronous: Synchronous = .normal, busyTimeout: Double = 5, deltas: any DeltaCalculation = LastWriterDeltas(),
         clock: any WallClock = SystemWallClock(),  // live
         keySeed: Int64? = nil, fixesTriggerClock: Bool = false,
         executor: (any SerialExecutor)? = FileExecutor(),  // live
-        createsTables: Bool = true, migrations: AppMigrations? = nil, statementHook: (@Sendable (String) -> Bool)? = nil
+        createsTables: Bool = true, migrations: AppMigrations? = nil, statementHook: StatementHook? = nil
     ) {
         self.synchronous = synchronous
         self.busyTimeout = busyTimeout

@@ -5,6 +5,7 @@ import SyncCore
 struct DeviceFacts {
     struct Queued {
         let key: String
+        let sequence: Int64
         let record: RecordKey
         let operation: Int64
         /// The number in the column: 0 pending, 1 uploading, 2 uncertain, 3 and 5 blocked, 4 failed.
@@ -20,16 +21,27 @@ struct DeviceFacts {
     let checkpoint: Int64
     let epoch: String?
     let isInFullPass: Bool
+    /// The number of the full pass that ran last, or runs.
+    let pass: Int64
     let deviceID: String
 
     init(_ db: Database, _ schema: Schema) throws {
         rows = try Rows(db, schema)
         queue = try Row.fetchAll(
             db.cachedStatement(
-                sql: "SELECT key, entity, id, operation, state, blockedBy FROM sync_change ORDER BY position")
-        ).map { Queued(key: $0[0], record: RecordKey($0[1], $0[2]), operation: $0[3], state: $0[4], blockedBy: $0[5]) }
+                sql:
+                    "SELECT key, sequence, entity, id, operation, state, blockedBy FROM sync_change ORDER BY position"
+            )
+        ).map {
+            Queued(
+                key: $0[0], sequence: $0[1], record: RecordKey($0[2], $0[3]), operation: $0[4],
+                state: $0[5],
+                blockedBy: $0[6])
+        }
         var versions: [RecordKey: Int64] = [:]
-        for row in try Row.fetchAll(db.cachedStatement(sql: "SELECT entity, id, version FROM sync_record")) {
+        for row in try Row.fetchAll(
+            db.cachedStatement(sql: "SELECT entity, id, version FROM sync_record"))
+        {
             versions[RecordKey(row[0], row[1])] = row[2]
         }
         self.versions = versions
@@ -40,11 +52,13 @@ struct DeviceFacts {
         failures = Set(try String.fetchAll(db.cachedStatement(sql: "SELECT key FROM sync_failure")))
         func meta(_ key: String) throws -> DatabaseValue {
             try DatabaseValue.fetchOne(
-                db.cachedStatement(sql: "SELECT value FROM sync_meta WHERE key = ?"), arguments: [key]) ?? .null
+                db.cachedStatement(sql: "SELECT value FROM sync_meta WHERE key = ?"), arguments: [key])
+                ?? .null
         }
         checkpoint = Int64.fromDatabaseValue(try meta("checkpoint")) ?? 0
         epoch = String.fromDatabaseValue(try meta("epoch"))
         isInFullPass = Int64.fromDatabaseValue(try meta("passRuns")) == 1
+        pass = Int64.fromDatabaseValue(try meta("pass")) ?? 0
         deviceID = String.fromDatabaseValue(try meta("device")) ?? ""
     }
 

@@ -7,36 +7,23 @@ struct Invariants {
     let device: Int
     let facts: DeviceFacts
     let ledger: Ledger
-    /// Keys that the server has decided, ever, or answered with `conflict`.
-    let decided: Set<String>
+    /// Changes that are gone although nothing took them in.
+    let lost: [Ledger.Entry]
+    /// Keys that the server refused, or answered with `conflict`.
+    let refused: Set<String>
     let server: [ServerRecord]
     let serverEpoch: String
 
     /// Every violation found, as (invariant, message).
     func check() -> [(String, String)] {
-        nothingIsLost() + rowsBelongToSomething() + readYourWrites() + checkpointIsNotAhead() + failuresAreVisible()
+        nothingIsLost() + rowsBelongToSomething() + readYourWrites() + checkpointIsNotAhead()
+            + failuresAreVisible()
     }
 
     /// I1: each committed change is queued, merged into another, decided, or taken back by the app.
     private func nothingIsLost() -> [(String, String)] {
-        let queued = Set(facts.queue.map(\.key))
-        let waiting = Set(facts.queue.map(\.record))
-        return ledger.entries.values.sorted { $0.sequence < $1.sequence }.compactMap { entry in
-            guard ledger.fates[entry.key] ?? .undone == .undone, !queued.contains(entry.key),
-                !decided.contains(entry.key)
-            else {
-                return nil
-            }
-            // Merged: another change of the same record has taken it in, and is queued or decided.
-            let others = (ledger.byRecord[entry.record] ?? []).filter { $0 != entry.key }
-            if waiting.contains(entry.record) || others.contains(where: decided.contains) { return nil }
-            // Elided: made and deleted here before anybody else heard of it.
-            let keys = ledger.byRecord[entry.record] ?? []
-            let operations = keys.compactMap { ledger.entries[$0]?.operation }
-            if operations.contains(.create), operations.contains(.delete), facts.rows.rows[entry.record] == nil {
-                return nil
-            }
-            return ("I1", "\(entry.operation) \(entry.record), key \(entry.key), sequence \(entry.sequence), is gone")
+        lost.map {
+            ("I1", "\($0.operation) \($0.record), key \($0.key), sequence \($0.sequence), is gone")
         }
     }
 
@@ -52,12 +39,17 @@ struct Invariants {
     /// I6: the newest local value of a field is what the device shows, until it is decided or taken back.
     private func readYourWrites() -> [(String, String)] {
         let waiting = Set(facts.queue.filter { $0.state != 4 }.map(\.key))
+        /// Whether the change, or the one that took it in, is still to be decided.
+        func isUnsent(_ entry: Ledger.Entry) -> Bool {
+            ledger.fates[entry.key] == nil && !refused.contains(entry.key)
+                && waiting.contains(ledger.heir(of: entry.key))
+        }
         var found: [(String, String)] = []
         for key in ledger.byRecord.keys.sorted() {
-            guard let last = ledger.byRecord[key]?.last, waiting.contains(last), ledger.fates[last] == nil,
-                let entry = ledger.entries[last]
-            else { continue }
-            if entry.operation == .delete {
+            let entries = (ledger.byRecord[key] ?? []).compactMap { ledger.entries[$0] }.filter(
+                \.isOriginal)
+            guard let last = entries.last, isUnsent(last) else { continue }
+            if last.operation == .delete {
                 if facts.rows.rows[key] != nil { found.append(("I6", "\(key) was deleted here and shows")) }
                 continue
             }
@@ -65,12 +57,16 @@ struct Invariants {
                 found.append(("I6", "\(key) was written here, is unsent, and does not show"))
                 continue
             }
-            for name in entry.values.keys.sorted() {
-                let rule = schema[key.entity]?.field(name)?.rule ?? .lastWriter
-                guard rule == .lastWriter || rule == .check, let value = entry.values[name] else { continue }
-                let shown = row[name] ?? .null
+            for field in schema[key.entity]?.fields ?? []
+            where field.rule == .lastWriter || field.rule == .check {
+                let writes = entries.filter { $0.values[field.name] != nil }
+                guard let write = writes.last, isUnsent(write), let value = write.values[field.name] else {
+                    continue
+                }
+                let shown = row[field.name] ?? .null
                 if !shown.isSame(as: value) {
-                    found.append(("I6", "\(key).\(name) was set to \(value) by \(last) and shows \(shown)"))
+                    found.append(
+                        ("I6", "\(key).\(field.name) was set to \(value) by \(write.key) and shows \(shown)"))
                 }
             }
         }
@@ -84,31 +80,59 @@ struct Invariants {
         return server.compactMap { record in
             guard record.version <= facts.checkpoint, !facts.held.contains(record.key) else { return nil }
             if record.presence == .live {
-                // A record that follows from what this device sent may be left out of a page: its verdict brings the version.
-                guard facts.versions[record.key] ?? 0 < record.version, !waiting.contains(record.key) else {
-                    return nil
-                }
+                guard schema[record.key.entity] != nil, !waiting.contains(record.key),
+                    let difference = difference(record)
+                else { return nil }
                 return (
                     "I5",
                     "checkpoint \(facts.checkpoint), but \(record.key) is held at \(facts.versions[record.key] ?? 0)"
-                        + " and the server has it at \(record.version)"
+                        + " and the server has it at \(record.version): \(difference)"
                 )
             }
             guard facts.rows.rows[record.key] != nil, !waiting.contains(record.key),
                 !hasUnsentBelow(record.key, waiting)
             else { return nil }
-            return ("I5", "checkpoint \(facts.checkpoint), but \(record.key), dead at \(record.version), still shows")
+            return (
+                "I5",
+                "checkpoint \(facts.checkpoint), but \(record.key), dead at \(record.version), still shows"
+            )
+        }
+    }
+
+    /// Where the row is not what the server has. Contents count, not the version held: a record that follows from what
+    /// this device sent may be left out of a page, and a verdict that was lost brings no version.
+    private func difference(_ record: ServerRecord) -> String? {
+        guard let row = facts.rows.rows[record.key] else { return "no row" }
+        for field in schema[record.key.entity]?.fields ?? [] {
+            let (mine, theirs) = (row[field.name] ?? .null, record.fields[field.name] ?? .null)
+            if !mine.isSame(as: theirs) { return "\(field.name) shows \(mine), not \(theirs)" }
+        }
+        return nil
+    }
+
+    /// Whether a record that the server has as dead is kept here for what is unsent under it.
+    var hasTombstoneOverUnsent: Bool {
+        let waiting = Set(facts.queue.map(\.record))
+        return server.contains { record in
+            record.presence != .live && facts.rows.rows[record.key] != nil
+                && record.version <= facts.checkpoint
+                && hasUnsentBelow(record.key, waiting)
         }
     }
 
     private func hasUnsentBelow(_ key: RecordKey, _ waiting: Set<RecordKey>) -> Bool {
         waiting.contains { record in
-            var place = record
-            while let (field, entity) = SimulationSchema.parents[place.entity],
-                case .string(let id)? = facts.rows.rows[place]?[field]
-            {
-                place = RecordKey(entity, id)
-                if place == key { return true }
+            var open = [record]
+            var seen: Set<RecordKey> = []
+            while let place = open.popLast() {
+                for field in schema[place.entity]?.parents ?? [] {
+                    guard let entity = field.reference?.entity,
+                        case .string(let id)? = facts.rows.rows[place]?[field.name]
+                    else { continue }
+                    let parent = RecordKey(entity, id)
+                    if parent == key { return true }
+                    if seen.insert(parent).inserted { open.append(parent) }
+                }
             }
             return false
         }
@@ -141,7 +165,8 @@ enum Convergence {
                 for field in schema[key.entity]?.fields ?? [] {
                     let (mine, theirs) = (row[field.name] ?? .null, record.fields[field.name] ?? .null)
                     if !mine.isSame(as: theirs) {
-                        found.append("\(key).\(field.name): device \(mine), server \(theirs) at \(record.version)")
+                        found.append(
+                            "\(key).\(field.name): device \(mine), server \(theirs) at \(record.version)")
                     }
                 }
             }

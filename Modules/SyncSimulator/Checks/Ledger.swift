@@ -1,7 +1,7 @@
 import GRDB
 import SyncCore
 
-/// Every change that was ever committed on one device, and what the app knows of its fate; kept beside the engine.
+/// Every change that was ever committed on one device, and what is known of its fate; kept beside the engine.
 struct Ledger {
     /// A committed change, as its transaction left it in the change log.
     struct Entry: Hashable {
@@ -11,7 +11,13 @@ struct Ledger {
         let operation: Operation
         let stamp: Stamp
         /// What the app wrote; empty for what a cascade or the engine did.
-        var values: [String: FieldValue]
+        var values: [String: FieldValue] = [:]
+        /// What was there before, for the same fields.
+        var before: [String: FieldValue] = [:]
+        /// The app made it; else it stands in the place of another, or undoes one.
+        var isOriginal = false
+        /// The app asked for all or none.
+        var isUnit = false
     }
 
     /// What the app did to a change, or what nobody can hold against the engine.
@@ -20,6 +26,8 @@ struct Ledger {
         /// An inverse goes after it.
         case undone
         case discarded
+        /// The device died over it: taken back or not, only the file knows.
+        case unsure
         /// Another change stands in its place.
         case succeeded
         /// It was made after the backup that the device was restored from.
@@ -28,36 +36,114 @@ struct Ledger {
 
     private(set) var entries: [String: Entry] = [:]
     private(set) var fates: [String: Fate] = [:]
-    /// Keys by record, in the order in which they were made.
+    /// Keys by record, in the order of their sequences.
     private(set) var byRecord: [RecordKey: [String]] = [:]
+    /// What left the queue without a word of the server's or the app's, and the change that took it in.
+    private(set) var absorbed: [String: String] = [:]
+    /// Keys that were seen set aside, or blocked by what was: others may pass them.
+    private(set) var wasAside: Set<String> = []
+    /// The queue when it was looked at last.
+    private var queued: Set<String> = []
+    private var known: Set<String> = []
 
     mutating func add(_ entry: Entry) {
-        guard entries[entry.key] == nil else { return }
+        if let present = entries[entry.key] {
+            // Seen in the queue before the app's call came back.
+            if entry.isOriginal, !present.isOriginal { entries[entry.key] = entry }
+            return
+        }
         entries[entry.key] = entry
-        byRecord[entry.record, default: []].append(entry.key)
+        var keys = byRecord[entry.record] ?? []
+        let place = keys.firstIndex { (entries[$0]?.sequence ?? 0) > entry.sequence } ?? keys.count
+        keys.insert(entry.key, at: place)
+        byRecord[entry.record] = keys
     }
 
     mutating func set(_ fate: Fate, for keys: some Sequence<String>) {
         for key in keys where entries[key] != nil { fates[key] = fate }
     }
 
+    /// The device's files are older ones: what they hold counts again, and the rest is lost.
+    mutating func restored(_ kept: Set<String>) {
+        for key in entries.keys {
+            // What an inverse undid before the backup is undone still.
+            if !kept.contains(key) {
+                fates[key] = .lostWithTheDevice
+            } else if fates[key] != .undone {
+                fates[key] = nil
+            }
+            absorbed[key] = nil
+        }
+        queued = kept
+        known = Set(entries.keys)
+    }
+
+    /// Takes over what the queue holds now, and finds out what took in what is not there any more.
+    /// - Parameter accepted: keys that the server has done or merged.
+    /// - Returns: changes that are gone although nothing took them in.
+    mutating func look(_ facts: DeviceFacts, accepted: Set<String>) -> [Entry] {
+        for change in facts.queue {
+            add(
+                Entry(
+                    key: change.key, sequence: change.sequence, record: change.record,
+                    operation: [.create, .update, .delete][Int(change.operation)], stamp: .zero))
+            if change.state >= 3 { wasAside.insert(change.key) }
+        }
+        let present = Set(facts.queue.map(\.key))
+        var lost: [Entry] = []
+        for (record, keys) in byRecord {
+            for (place, key) in keys.enumerated() where !present.contains(key) && absorbed[key] == nil {
+                guard !accepted.contains(key), fates[key] ?? .undone == .undone, let entry = entries[key]
+                else {
+                    continue
+                }
+                // Only what was there when it left can have taken it in.
+                let heir = keys.dropFirst(place + 1).first { queued.contains($0) || !known.contains($0) }
+                if let heir {
+                    absorbed[key] = heir
+                } else if entry.operation != .delete || facts.rows.rows[record] != nil
+                    || !wasMade(record, accepted)
+                {
+                    lost.append(entry)
+                }
+            }
+        }
+        queued = present
+        known = Set(entries.keys)
+        return lost.sorted { $0.sequence < $1.sequence }
+    }
+
+    /// Whether the record was made here and never came to the server: then its delete may go with it.
+    private func wasMade(_ record: RecordKey, _ accepted: Set<String>) -> Bool {
+        (byRecord[record] ?? []).contains {
+            entries[$0]?.operation == .create && !accepted.contains($0)
+        }
+    }
+
+    /// The change that stands for this one in the queue.
+    func heir(of key: String) -> String {
+        var key = key
+        while let next = absorbed[key] { key = next }
+        return key
+    }
+
     /// Changes of the change log with a sequence above `sequence`.
     static func changes(_ db: Database, above sequence: Int64) throws -> [Entry] {
         try Row.fetchAll(
-            db,
-            sql: """
-                SELECT key, sequence, entity, id, operation, stamp FROM sync_change WHERE sequence > ? ORDER BY sequence
-                """, arguments: [sequence]
+            db.cachedStatement(
+                sql: """
+                    SELECT key, sequence, entity, id, operation, stamp FROM sync_change WHERE sequence > ? ORDER BY sequence
+                    """), arguments: [sequence]
         ).map { row in
             let operation: Operation = [.create, .update, .delete][Int(row[4] as Int64)]
             return Entry(
                 key: row[0], sequence: row[1], record: RecordKey(row[2], row[3]), operation: operation,
-                stamp: Stamp(packed: UInt64(bitPattern: row[5] as Int64)), values: [:])
+                stamp: Stamp(packed: UInt64(bitPattern: row[5] as Int64)))
         }
     }
 
     /// The sequence that was given last.
     static func lastSequence(_ db: Database) throws -> Int64 {
-        try Int64.fetchOne(db, sql: "SELECT sequence FROM sync_clock") ?? 0
+        try Int64.fetchOne(db.cachedStatement(sql: "SELECT sequence FROM sync_clock")) ?? 0
     }
 }

@@ -12,16 +12,25 @@ final class Record: @unchecked Sendable {
     private(set) var faults: [String: Int] = [:]
     private(set) var violations: [Violation] = []
     var localWrites = 0
-    /// Keys that the server has decided, or answered with `conflict` (a successor stands in their place).
-    private(set) var decided: Set<String> = []
+    /// Keys that the server has done or merged, or answered with what leaves nothing to do (`conflict`, `expired`).
+    private(set) var accepted: Set<String> = []
+    /// Keys in the order in which the server did them first.
+    private(set) var order: [String] = []
+    /// Keys that it refused, or answered with `conflict`: another change stands in their place, if any.
+    private(set) var refused: Set<String> = []
     /// What each device sent under each key the first time.
-    private var sent: [String: Change] = [:]
+    private(set) var sent: [String: Change] = [:]
+    /// Sees each request as it leaves a device.
+    var onRequest: (ExchangeRequest, Int) -> Void = { _, _ in }
 
     init(executor: SeededExecutor, keepsLines: Bool, onLine: (@Sendable (String) -> Void)?) {
         self.onLine = onLine
         self.executor = executor
         self.keepsLines = keepsLines
     }
+
+    /// Whether somebody reads the lines.
+    var isRead: Bool { keepsLines || onLine != nil }
 
     /// One event of the trace.
     func note(_ event: @autoclosure () -> String) {
@@ -44,7 +53,8 @@ final class Record: @unchecked Sendable {
         note("VIOLATION \(invariant): \(text)")
         // One of a kind is enough to look at.
         guard violations.count < 20 else { return }
-        violations.append(Violation(invariant: invariant, message: text, at: executor.clock.now.elapsed))
+        violations.append(
+            Violation(invariant: invariant, message: text, at: executor.clock.now.elapsed))
     }
 
     /// A request left a device: the same key must mean the same content for ever.
@@ -52,6 +62,7 @@ final class Record: @unchecked Sendable {
         if Set(request.changes.map(\.id)).count != request.changes.count {
             violate("I2", "device \(device) sent one key twice in a request")
         }
+        onRequest(request, device)
         for change in request.changes {
             guard let first = sent[change.id] else {
                 sent[change.id] = change
@@ -68,24 +79,36 @@ final class Record: @unchecked Sendable {
     /// An answer leaves the server.
     func heard(_ answer: ExchangeAnswer, of request: ExchangeRequest, device: Int) {
         for result in answer.results {
-            if result.verdict.isDecided { decided.insert(result.changeID) }
+            switch result.verdict {
+            case .applied, .merged:
+                if !accepted.contains(result.changeID) { order.append(result.changeID) }
+            default: break
+            }
             if result.isDuplicate { cover(.duplicateVerdict) }
             if result.isClamped { cover(.clampedStamp) }
             switch result.verdict {
             case .merged(let record):
                 cover(.mergedVerdict)
+                accepted.insert(result.changeID)
                 if record.presence == .deleted { cover(.updateOfDeadRecord) }
             case .conflict:
                 cover(.checkConflict)
-                decided.insert(result.changeID)
+                accepted.insert(result.changeID)
+                refused.insert(result.changeID)
             case .blocked(let by):
                 let refused = answer.results.first { $0.changeID == by }
-                if case .rejected? = refused?.verdict { cover(.blockedByRefusal) } else { cover(.blockedByRetry) }
+                if case .rejected? = refused?.verdict {
+                    cover(.blockedByRefusal)
+                } else {
+                    cover(.blockedByRetry)
+                }
             case .rejected(let rejection):
                 cover(.refusal)
+                refused.insert(result.changeID)
+                if rejection.code == .expired { accepted.insert(result.changeID) }
                 if rejection.code == .keyReused { violate("I2", "device \(device): \(rejection.message)") }
             case .retry: cover(.retryVerdict)
-            case .applied: break
+            case .applied: accepted.insert(result.changeID)
             }
         }
     }
@@ -133,6 +156,9 @@ public enum Situation: String, Sendable, Hashable, CaseIterable {
     case expiredCheckpoint = "an expired checkpoint"
     case deviceRestored = "a device restored from a backup"
     case tombstoneUnderUnsentChild = "a tombstone over an unsent child"
+    case expiredToken = "a token that expired"
+    case otherAccount = "a file that another account wants"
+    case mixedSchemas = "an app that is a version behind"
     case unitSent = "an atomic unit"
     case cancelled = "a change taken back"
     case takenBackByInverse = "a sent change taken back by its inverse"

@@ -51,8 +51,73 @@ public enum PlantedBug: String, Sendable, Hashable, CaseIterable {
     /// `old` of a field under `check` is taken from what the server says.
     case checkNotChecked
 
+    /// `clamped` is not looked at.
+    case clampIgnored
+    /// What an applied change overwrote is not journalled.
+    case overwroteIgnored
+    /// `conflict` is taken as `applied`.
+    case conflictAsApplied
+    /// `blocked` is taken as `applied`.
+    case blockedAsApplied
+    /// The members of a unit are sent as if each were alone.
+    case unitTornApart
+    /// The checkpoint is one ahead of the page.
+    case checkpointAhead
+    /// The triggers do not see updates of cards.
+    case updatesNotCaptured
+    /// Each eleventh change leaves the queue as it is made.
+    case changeLost
+    /// What the engine applies is captured, too.
+    case captureDuringApply
+    /// The reasons of what was set aside are not kept.
+    case reasonsNotKept
+    /// The journal of conflicts is not kept.
+    case journalNotKept
+    /// A tombstone takes the record's unsent changes along.
+    case tombstoneTakesQueue
+    /// Held versions do not move with what is applied.
+    case versionsNotMoved
+
+    /// What makes the mistake inside the device's database, where it is one of the store's.
+    var sql: String? {
+        switch self {
+        case .updatesNotCaptured: "DROP TRIGGER IF EXISTS sync_capture_card_update"
+        case .changeLost:
+            """
+            CREATE TRIGGER IF NOT EXISTS planted AFTER INSERT ON sync_change WHEN NEW.sequence % 11 = 0
+            BEGIN DELETE FROM sync_change WHERE position = NEW.position; END
+            """
+        case .captureDuringApply:
+            """
+            CREATE TRIGGER IF NOT EXISTS planted AFTER UPDATE OF applying ON sync_clock WHEN NEW.applying = 1
+            BEGIN UPDATE sync_clock SET applying = 0; END
+            """
+        case .reasonsNotKept:
+            """
+            CREATE TRIGGER IF NOT EXISTS planted AFTER INSERT ON sync_failure
+            BEGIN DELETE FROM sync_failure WHERE key = NEW.key; END
+            """
+        case .journalNotKept:
+            """
+            CREATE TRIGGER IF NOT EXISTS planted AFTER INSERT ON sync_conflict
+            BEGIN DELETE FROM sync_conflict WHERE number = NEW.number; END
+            """
+        case .tombstoneTakesQueue:
+            """
+            CREATE TRIGGER IF NOT EXISTS planted AFTER INSERT ON sync_held WHEN NEW.reason = 'unsent'
+            BEGIN DELETE FROM sync_change WHERE state = 0; END
+            """
+        case .versionsNotMoved:
+            """
+            CREATE TRIGGER IF NOT EXISTS planted AFTER UPDATE OF version ON sync_record WHEN NEW.version > OLD.version
+            BEGIN UPDATE sync_record SET version = OLD.version - 1 WHERE entity = NEW.entity AND id = NEW.id; END
+            """
+        default: nil
+        }
+    }
+
     /// Whether it stands between the engine and its exchange.
-    var isInExchange: Bool { true }
+    var isInExchange: Bool { sql == nil }
 }
 
 /// An exchange with a planted mistake: what the engine above it would do wrong if it were its own.
@@ -107,14 +172,18 @@ final class BuggyExchange: Exchange, @unchecked Sendable {
     }
 
     private static func applied(_ change: Change) -> ChangeResult {
-        ChangeResult(changeID: change.id, verdict: .applied(version: nil, overwrote: [:], serverID: nil))
+        ChangeResult(
+            changeID: change.id, verdict: .applied(version: nil, overwrote: [:], serverID: nil))
     }
 
-    private func disturb(_ request: ExchangeRequest, _ names: inout [String: String]) -> ExchangeRequest {
+    private func disturb(_ request: ExchangeRequest, _ names: inout [String: String])
+        -> ExchangeRequest
+    {
         var request = request
         switch bug {
         case .newKeyOnRetry:
-            for place in request.changes.indices where !sentBefore.insert(request.changes[place].id).inserted {
+            for place in request.changes.indices
+            where !sentBefore.insert(request.changes[place].id).inserted {
                 counter += 1
                 let name = request.changes[place].id
                 request.changes[place].id = String(name.dropLast(4)) + String(counter + 10_000).suffix(4)
@@ -127,7 +196,9 @@ final class BuggyExchange: Exchange, @unchecked Sendable {
                     packed: request.changes[place].stamp.packed + UInt64(counter) << 20)
             }
         case .baseVersionAtSending:
-            for place in request.changes.indices { request.changes[place].baseVersion = request.lastSyncVersion }
+            for place in request.changes.indices {
+                request.changes[place].baseVersion = request.lastSyncVersion
+            }
         case .settledTooHigh:
             if let last = request.changes.last { request.settled = last.sequence + 3 }
         case .reversedOrder: request.changes.reverse()
@@ -142,11 +213,13 @@ final class BuggyExchange: Exchange, @unchecked Sendable {
                 let kept = request.changes[place].fields.filter { !$0.value.new.isNull }
                 if !kept.isEmpty { request.changes[place].fields = kept }
             }
+        case .unitTornApart: for place in request.changes.indices { request.changes[place].unit = nil }
         case .deletesNotSent: request.changes.removeAll { $0.operation == .delete }
         case .sumsAsPlainWrites, .checkNotChecked:
             let rule: MergeRule = bug == .sumsAsPlainWrites ? .sum : .check
             for place in request.changes.indices {
-                for name in request.changes[place].fields.keys where request.changes[place].fields[name]?.rule == rule {
+                for name in request.changes[place].fields.keys
+                where request.changes[place].fields[name]?.rule == rule {
                     request.changes[place].fields[name]?.rule = .lastWriter
                 }
             }
@@ -164,7 +237,8 @@ final class BuggyExchange: Exchange, @unchecked Sendable {
         switch bug {
         case .missingVerdictAsApplied, .dropsDuplicateRecords, .deletesNotSent:
             answer.results += request.changes.filter { !answered.contains($0.id) }.map(Self.applied)
-        case .mergedAsApplied, .rejectionAsApplied, .retryAsRejection:
+        case .mergedAsApplied, .rejectionAsApplied, .retryAsRejection, .clampIgnored, .overwroteIgnored,
+            .conflictAsApplied, .blockedAsApplied:
             answer.results = answer.results.map(misread)
         case .foreignEpochAccepted: if let epoch = request.epoch { answer.epoch = epoch }
         case .checkpointWithoutRows:
@@ -181,6 +255,7 @@ final class BuggyExchange: Exchange, @unchecked Sendable {
                 answer.hasMore = false
                 answer.currentSyncVersion += 1
             }
+        case .checkpointAhead: if answer.page.count > 0 { answer.currentSyncVersion += 1 }
         case .stampNotObserved: answer.stamp = nil
         case .epochTakenOver: if let epoch = request.epoch { answer.epoch = epoch }
         default: break
@@ -194,6 +269,11 @@ final class BuggyExchange: Exchange, @unchecked Sendable {
         case (.mergedAsApplied, .merged(let record)):
             result.verdict = .applied(version: record.version, overwrote: [:], serverID: nil)
         case (.rejectionAsApplied, .rejected):
+            result.verdict = .applied(version: nil, overwrote: [:], serverID: nil)
+        case (.clampIgnored, _): result.isClamped = false
+        case (.overwroteIgnored, .applied(let version, _, let serverID)):
+            result.verdict = .applied(version: version, overwrote: [:], serverID: serverID)
+        case (.conflictAsApplied, .conflict), (.blockedAsApplied, .blocked):
             result.verdict = .applied(version: nil, overwrote: [:], serverID: nil)
         case (.retryAsRejection, .retry):
             result.verdict = .rejected(Rejection(code: .invalid, message: "planted"))

@@ -2,7 +2,8 @@
 public enum Shrinker {
     /// The options under which the seed fails with the least that is needed.
     /// - Parameter tries: the most runs that it may make.
-    public static func shrink(seed: UInt64, _ options: SimulationOptions, tries: Int = 400) throws -> SimulationOptions
+    public static func shrink(seed: UInt64, _ options: SimulationOptions, tries: Int = 400) throws
+        -> SimulationOptions
     {
         let first = try Simulation.run(seed: seed, options)
         guard let invariant = first.violations.first?.invariant else { return options }
@@ -14,7 +15,9 @@ public enum Shrinker {
         func fails(_ candidate: SimulationOptions) throws -> Bool {
             guard left > 0 else { return false }
             left -= 1
-            return try Simulation.run(seed: seed, candidate).violations.contains { $0.invariant == invariant }
+            return try Simulation.run(seed: seed, candidate).violations.contains {
+                $0.invariant == invariant
+            }
         }
 
         /// Tries to leave out halves, then quarters, and so on down to single ones.
@@ -23,7 +26,9 @@ public enum Shrinker {
             while size >= 1 {
                 var place = 0
                 while place < all.count {
-                    let chunk = all[place..<min(place + size, all.count)].filter { !best[keyPath: set].contains($0) }
+                    let chunk = all[place..<min(place + size, all.count)].filter {
+                        !best[keyPath: set].contains($0)
+                    }
                     place += size
                     guard !chunk.isEmpty else { continue }
                     var candidate = best

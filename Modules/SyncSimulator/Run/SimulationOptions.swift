@@ -17,15 +17,19 @@ public struct SimulationOptions: Sendable {
     public var bug: PlantedBug?
     /// The server of all seeds; `nil` lets the seed choose.
     public var server: Server?
+    /// What the devices' app declares, and what an app declares that is one version behind.
     public let schema: Schema
+    let older: Schema
 
     /// Who is at the other end.
     public enum Server: String, Sendable, Hashable, CaseIterable {
         case model, reference
     }
 
+    /// - Parameter entities: what is synced; each value and each edit follows from the declared fields.
     public init(
-        folder: String, keepsTrace: Bool = false, withoutSteps: Set<Int> = [], withoutFaults: Set<Int> = [],
+        folder: String, entities: [EntitySchema] = SimulationSchema.entities, keepsTrace: Bool = false,
+        withoutSteps: Set<Int> = [], withoutFaults: Set<Int> = [],
         deltas: any DeltaCalculation = LastWriterDeltas(), bug: PlantedBug? = nil
     ) throws(SchemaError) {
         self.folder = folder
@@ -34,11 +38,14 @@ public struct SimulationOptions: Sendable {
         self.withoutFaults = withoutFaults
         self.deltas = deltas
         self.bug = bug
-        schema = try Schema(SimulationSchema.entities)
+        schema = try Schema(entities)
+        older = try Schema(SimulationSchema.older(entities))
     }
 
     /// A third of the seeds meet the reference server's real core, through the real codec; the others the model server.
-    func usesReferenceServer(_ seed: UInt64) -> Bool { server.map { $0 == .reference } ?? (seed % 3 == 0) }
+    func usesReferenceServer(_ seed: UInt64) -> Bool {
+        server.map { $0 == .reference } ?? (seed % 3 == 0)
+    }
 
     /// The way to the server, with the planted mistake in it where that is its place.
     func disturbed(_ exchange: any Exchange, seed: UInt64) -> any Exchange {

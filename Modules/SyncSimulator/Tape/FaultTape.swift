@@ -65,6 +65,12 @@ public struct FaultTape: Sendable {
         case deviceBackup(device: Int)
         case restoredDevice(device: Int)
         case pause(device: Int, milliseconds: Int64)
+        /// The server does not take the device's token any more, until it has a new one.
+        case expiredToken(device: Int, milliseconds: Int64)
+        /// Another user signs in over this one's file.
+        case otherAccount(device: Int)
+        /// The app is updated to the version that the others have.
+        case update(device: Int)
     }
 
     public enum Fault: Sendable, Hashable {
@@ -74,6 +80,8 @@ public struct FaultTape: Sendable {
         /// Changes whose key has this remainder are refused, or put off, while faults last.
         case refusals(modulus: UInt64, remainder: UInt64)
         case deferrals(modulus: UInt64, remainder: UInt64)
+        /// The device's app is one version behind, until it is updated.
+        case olderApp(device: Int)
         /// The device's clock is off by this much, and drifts at this rate.
         case clock(device: Int, offset: Int64, rate: Double)
     }
@@ -143,7 +151,8 @@ public struct FaultTape: Sendable {
         if chance.chance(0.3) {
             for _ in 0..<(1 + chance.below(3)) {
                 faults.append(
-                    .device(device, .failingDisk(from: 100 + chance.below(4_000), count: 1 + chance.below(10))))
+                    .device(
+                        device, .failingDisk(from: 100 + chance.below(4_000), count: 1 + chance.below(10))))
             }
         }
         if chance.chance(0.35) {
@@ -181,6 +190,16 @@ public struct FaultTape: Sendable {
             add(.restoredServer)
         }
         if chance.chance(0.1) { add(.forgottenTombstones) }
+        for device in 0..<devices {
+            if chance.chance(0.15) {
+                add(.expiredToken(device: device, milliseconds: Int64(1_000 + chance.below(60_000))))
+            }
+            if chance.chance(0.1) { add(.otherAccount(device: device)) }
+            if chance.chance(0.12) {
+                faults.append(.olderApp(device: device))
+                add(.update(device: device))
+            }
+        }
         return faults
     }
 }

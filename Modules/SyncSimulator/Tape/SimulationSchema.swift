@@ -3,19 +3,35 @@ public import SyncCore
 /// The app that the simulator syncs: boards, lists, cards and comments, with a field for each merge rule.
 public enum SimulationSchema {
     public static let entities = [
-        EntitySchema("board", fields: [.text("name"), .json("tags", rule: .union), .boolean("closed")]),
+        EntitySchema(
+            "board", fields: [.text("name"), .json("tags", rule: .union), .boolean("closed")]),
         EntitySchema("list", fields: [.parent("idBoard", "board"), .text("name"), .real("pos")]),
         EntitySchema(
             "card",
             fields: [
-                .parent("idList", "list"), .text("name"), .text("desc", rule: .check), .integer("votes", rule: .sum),
-                .json("labels", rule: .union), .date("due"), .boolean("closed"), .reference("idBoardSeen", "board"),
+                .parent("idList", "list"), .text("name"), .text("desc", rule: .check),
+                .integer("votes", rule: .sum),
+                .json("labels", rule: .union), .date("due"), .boolean("closed"),
+                .reference("idBoardSeen", "board"),
             ]),
         EntitySchema("comment", fields: [.parent("idCard", "card"), .text("text")]),
     ]
 
-    /// The entity of which an entity's records are children, and the field that says so.
-    static let parents: [String: (field: String, entity: String)] = [
-        "list": ("idBoard", "board"), "card": ("idList", "list"), "comment": ("idCard", "card"),
-    ]
+    /// What an app knows that is one version behind: without the last field of each entity that has more than two beside
+    /// its parents, and without the last entity if it is nobody's parent.
+    static func older(_ entities: [EntitySchema]) -> [EntitySchema] {
+        var known = entities
+        if known.count > 2, let last = known.last,
+            !entities.contains(where: { $0.fields.contains { $0.reference?.entity == last.name } })
+        {
+            known.removeLast()
+        }
+        return known.map { entity in
+            let plain = entity.fields.filter { $0.reference == nil && !$0.isRequired }
+            guard plain.count > 2, let last = plain.last else { return entity }
+            return EntitySchema(
+                entity.name, table: entity.table, keyColumn: entity.keyColumn, version: entity.version,
+                capture: entity.capture, fields: entity.fields.filter { $0.name != last.name })
+        }
+    }
 }

@@ -4,7 +4,8 @@ import SyncTesting
 public struct WorkloadTape: Sendable {
     /// Something that a user does. Numbers choose among what the device has at that moment.
     public enum Action: Sendable, Hashable {
-        case create(entity: String, parent: UInt64, fields: UInt64)
+        /// A record of the entity at this place, counted around.
+        case create(entity: Int, parent: UInt64, fields: UInt64)
         case update(record: UInt64, fields: UInt64)
         /// Several edits in one transaction; `asUnit` asks the server to do all or none.
         case transaction(records: [UInt64], fields: UInt64, asUnit: Bool)
@@ -46,7 +47,8 @@ public struct WorkloadTape: Sendable {
             // The first steps give everybody something to work on.
             let device = number < 4 ? 0 : chance.below(devices)
             let action = Self.action(number, &chance, heat: heat)
-            steps.append(Step(number: number, atMilliseconds: times[number], device: device, action: action))
+            steps.append(
+                Step(number: number, atMilliseconds: times[number], device: device, action: action))
         }
         self.devices = devices
         self.duration = duration
@@ -55,15 +57,14 @@ public struct WorkloadTape: Sendable {
 
     private static func action(_ number: Int, _ chance: inout SeededGenerator, heat: Double) -> Action {
         if number < 4 {
-            return .create(
-                entity: ["board", "list", "card", "comment"][number], parent: chance.next(), fields: chance.next())
+            return .create(entity: number, parent: chance.next(), fields: chance.next())
         }
         /// The lower the number, the older the record that it chooses: hot records are the oldest.
         func record() -> UInt64 { chance.chance(heat) ? UInt64(chance.below(3)) : chance.next() >> 8 }
         switch chance.below(100) {
         case 0..<27:
-            let entity = chance.pick(["board", "list", "list", "card", "card", "card", "comment", "comment"])
-            return .create(entity: entity, parent: record(), fields: chance.next())
+            return .create(
+                entity: chance.pick([0, 1, 1, 2, 2, 2, 3, 3]), parent: record(), fields: chance.next())
         case 27..<67: return .update(record: record(), fields: chance.next())
         case 67..<73:
             let records = (0..<(2 + chance.below(3))).map { _ in record() }

@@ -8,6 +8,7 @@ struct Agenda {
         case online(device: Int)
         case unlock(device: Int)
         case unpause(device: Int)
+        case signIn(device: Int)
     }
 
     /// By time, then by the order in which they were put in.

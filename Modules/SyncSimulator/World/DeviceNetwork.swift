@@ -12,11 +12,15 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
     /// By the number of the request, counted over the device's whole life.
     var faults: [Int: FaultTape.RequestFault] = [:]
     var isOffline = false
+    /// The server does not take its token.
+    var isExpired = false
     /// Nothing leaves a dead process; the number of the living one.
     var generation = 0
     private(set) var requests = 0
     /// Copies of requests that the network still holds, and when they arrive.
     private(set) var copies: [(at: Duration, request: ExchangeRequest)] = []
+    /// Sees each answer that came through to the engine.
+    var onAnswer: (ExchangeAnswer, ExchangeRequest) -> Void = { _, _ in }
     /// Keys whose effect the server has and of which the device heard nothing.
     private var unheard: Set<String> = []
 
@@ -37,6 +41,7 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
             guard generation == network.generation else { throw .unreachable }
             let answer = try await network.exchange(request)
             guard generation == network.generation else { throw .unreachable }
+            network.onAnswer(answer, request)
             return answer
         }
         func close() async {}
@@ -50,6 +55,7 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
         record.note("device \(device) request \(number) \(request.summary)")
         record.saw(request, from: device)
         guard !isOffline else { throw .unreachable }
+        guard !isExpired else { throw .status(401, code: "unauthorized", retryAfter: nil) }
         guard let fault = faults[number] else { return try await deliver(request) }
         record.struck(fault.name)
         record.note("device \(device) request \(number) \(fault)")
@@ -83,8 +89,10 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
         case .missingVerdicts(let bits):
             var answer = try await deliver(request)
             let before = answer.results.count
-            answer.results = answer.results.enumerated().filter { bits >> UInt64($0.offset % 64) & 1 == 0 }
-                .map(\.element)
+            answer.results = answer.results.enumerated().filter {
+                bits >> UInt64($0.offset % 64) & 1 == 0
+            }
+            .map(\.element)
             if answer.results.count < before { record.cover(.missingVerdict) }
             return answer
         case .shortPage(let limit):
@@ -109,7 +117,8 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
         case .foreignDataset:
             guard request.dataset != nil else { return try await deliver(request) }
             throw ExchangeFailure(
-                kind: .history, status: 409, code: "otherDataset", message: "another data set", reachedServer: true)
+                kind: .history, status: 409, code: "otherDataset", message: "another data set",
+                reachedServer: true)
         case .wire(let wire):
             let answer = try await deliver(request, wire: wire)
             record.violate("I14", "device \(device): an answer with \(wire) was taken")
@@ -145,12 +154,14 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
             let answer = try await server.answer(request, device: device, wire: wire)
             record.note("answer \(answer.summary)")
             record.heard(answer, of: request, device: device)
-            for result in answer.results where result.isDuplicate && unheard.remove(result.changeID) != nil {
+            for result in answer.results
+            where result.isDuplicate && unheard.remove(result.changeID) != nil {
                 record.cover(.duplicateAfterLostAnswer)
             }
             return answer
         } catch {
             record.note("failure \(error.kind.rawValue) \(error.code ?? "")")
+            if error.code == "checkpointExpired" { record.cover(.expiredCheckpoint) }
             throw error
         }
     }
@@ -189,15 +200,20 @@ extension FaultTape.RequestFault {
 extension ExchangeRequest {
     /// What a trace says of it: keys and positions, no contents.
     var summary: String {
-        let keys = changes.map { "\($0.sequence):\($0.id.suffix(6)):\($0.operation.rawValue.prefix(1)):\($0.record)" }
-        return "\(cycleID.suffix(8)) from \(lastSyncVersion) epoch \(epoch ?? "-") settled \(settled ?? -1)"
+        let keys = changes.map {
+            "\($0.sequence):\($0.id.suffix(6)):\($0.operation.rawValue.prefix(1)):\($0.record)"
+        }
+        return
+            "\(cycleID.suffix(8)) from \(lastSyncVersion) epoch \(epoch ?? "-") settled \(settled ?? -1)"
             + "\(fullPass ? " full" : "") limit \(limit) [\(keys.joined(separator: " "))]"
     }
 }
 
 extension ExchangeAnswer {
     var summary: String {
-        let verdicts = results.map { "\($0.changeID.suffix(6)):\($0.verdict.name)\($0.isDuplicate ? "*" : "")" }
+        let verdicts = results.map {
+            "\($0.changeID.suffix(6)):\($0.verdict.name)\($0.isDuplicate ? "*" : "")"
+        }
         return "to \(currentSyncVersion)\(hasMore ? "+" : "") of \(epoch), \(page.count) records"
             + " [\(verdicts.joined(separator: " "))]"
     }

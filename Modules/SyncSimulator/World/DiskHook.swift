@@ -17,18 +17,20 @@ final class DiskHook: @unchecked Sendable {
     /// What a dead process left in memory is being cleared away: nothing of that reaches the files that count.
     var isClearing = false
     private(set) var struckCommits = 0
+    private(set) var diedInTransaction = false
     /// Takes the picture.
     var onCrash: () -> Void = {}
     var note: (String) -> Void = { _ in }
 
     /// Called before each statement of the writing connection; `false` breaks it off.
-    func statement(_ sql: String) -> Bool {
+    func statement(_ sql: () -> String) -> Bool {
+        guard !isClearing else { return true }
         // A doomed transaction may still be rolled back: GRDB insists on leaving none open.
-        guard !isClearing, !sql.hasPrefix("ROLLBACK") else { return true }
-        guard !isDead else { return false }
+        guard !isDead else { return sql().hasPrefix("ROLLBACK") }
         statements += 1
         guard crashes.remove(statements) != nil else { return true }
         note("crash at statement \(statements)")
+        diedInTransaction = diedInTransaction || !sql().hasPrefix("BEGIN")
         kill()
         return false
     }
@@ -58,7 +60,8 @@ final class CommitFailer: TransactionObserver, Sendable {
     private let hook: DiskHook
     init(_ hook: DiskHook) { self.hook = hook }
 
-    func observes(eventsOfKind eventKind: DatabaseEventKind) -> Bool { true }
+    /// It wants commits only, and those come to every observer.
+    func observes(eventsOfKind eventKind: DatabaseEventKind) -> Bool { false }
     func databaseDidChange(with event: DatabaseEvent) {}
     func databaseWillCommit() throws {
         if let failure = hook.failure() { throw failure }
@@ -78,7 +81,8 @@ struct DeviceFolder: Sendable {
     /// The files' contents by name; the shared memory of the WAL is no part of what a disk keeps.
     func photograph() throws -> [String: Data] {
         var contents: [String: Data] = [:]
-        for name in try FileManager.default.contentsOfDirectory(atPath: path).sorted() where !name.hasSuffix("-shm") {
+        for name in try FileManager.default.contentsOfDirectory(atPath: path).sorted()
+        where !name.hasSuffix("-shm") {
             contents[name] = try Data(contentsOf: URL(fileURLWithPath: path + "/" + name))
         }
         return contents
@@ -86,7 +90,8 @@ struct DeviceFolder: Sendable {
 
     /// Makes the folder hold these files, and no others.
     func putBack(_ contents: [String: Data]) throws {
-        for name in try FileManager.default.contentsOfDirectory(atPath: path) where contents[name] == nil {
+        for name in try FileManager.default.contentsOfDirectory(atPath: path)
+        where contents[name] == nil {
             try FileManager.default.removeItem(atPath: path + "/" + name)
         }
         for name in contents.keys.sorted() {

@@ -14,15 +14,20 @@ enum LocalEdit: Sendable, Hashable {
             let names = fields.keys.sorted()
             let columns = (["id"] + names).map { "\"\($0)\"" }.joined(separator: ", ")
             let marks = repeatElement("?", count: names.count + 1).joined(separator: ", ")
-            try db.cachedStatement(sql: "INSERT INTO \"\(key.entity)\" (\(columns)) VALUES (\(marks))").execute(
-                arguments: StatementArguments([key.id.databaseValue] + names.map { Columns.value(fields[$0]) }))
+            try db.cachedStatement(sql: "INSERT INTO \"\(key.entity)\" (\(columns)) VALUES (\(marks))")
+                .execute(
+                    arguments: StatementArguments(
+                        [key.id.databaseValue] + names.map { Columns.value(fields[$0]) }))
         case .update(let key, let fields):
             let names = fields.keys.sorted()
             let parts = names.map { "\"\($0)\" = ?" }.joined(separator: ", ")
             try db.cachedStatement(sql: "UPDATE \"\(key.entity)\" SET \(parts) WHERE id = ?").execute(
-                arguments: StatementArguments(names.map { Columns.value(fields[$0]) } + [key.id.databaseValue]))
+                arguments: StatementArguments(
+                    names.map { Columns.value(fields[$0]) } + [key.id.databaseValue]))
         case .delete(let key):
-            try db.cachedStatement(sql: "DELETE FROM \"\(key.entity)\" WHERE id = ?").execute(arguments: [key.id])
+            try db.cachedStatement(sql: "DELETE FROM \"\(key.entity)\" WHERE id = ?").execute(arguments: [
+                key.id
+            ])
         }
     }
 }
@@ -85,15 +90,17 @@ struct Rows: Sendable {
     func keys(_ entity: String) -> [RecordKey] { rows.keys.filter { $0.entity == entity }.sorted() }
 }
 
-/// Turns a tape's action into edits of what the device has at that moment.
+/// Turns a tape's action into edits of what the device has at that moment, for whatever entities there are.
 struct EditMaker {
+    let schema: Schema
     let rows: Rows
     let device: Int
     let ids: any IDSource
 
     func edits(for action: WorkloadTape.Action) -> [LocalEdit] {
         switch action {
-        case .create(let entity, let parent, let fields): create(entity, parent: parent, fields: fields)
+        case .create(let place, let parent, let fields):
+            create(entity(at: place), parent: parent, fields: fields)
         case .update(let record, let fields): pick(record).map { update($0, fields) } ?? []
         case .transaction(let records, let fields, _): transaction(records, fields)
         case .move(let record, let target): move(record, to: target)
@@ -104,33 +111,46 @@ struct EditMaker {
         }
     }
 
+    private func entity(at place: Int) -> EntitySchema {
+        schema.entities[place % schema.entities.count]
+    }
+
     private func pick(_ number: UInt64, _ entity: String? = nil) -> RecordKey? {
         let all = entity.map { rows.keys($0) } ?? rows.rows.keys.sorted()
         return all.isEmpty ? nil : all[Int(number % UInt64(all.count))]
     }
 
-    /// Boards are seldom deleted: they take everything with them.
+    /// What has no parent is seldom deleted: it takes everything with it.
     private func pickForDeletion(_ number: UInt64) -> RecordKey? {
-        guard let key = pick(number) else { return nil }
-        return key.entity == "board" && number % 4 != 0 ? pick(number, "comment") : key
+        guard let key = pick(number), let leaf = schema.entities.last else { return nil }
+        let isRoot = schema[key.entity]?.parents.isEmpty ?? true
+        return isRoot && number % 4 != 0 ? pick(number, leaf.name) : key
     }
 
-    private func create(_ entity: String, parent: UInt64, fields seed: UInt64) -> [LocalEdit] {
+    /// A new record under parents that are here; where there is none, a parent instead.
+    private func create(_ entity: EntitySchema, parent: UInt64, fields seed: UInt64) -> [LocalEdit] {
         var fields = values(entity, SeededGenerator(seed: seed), all: true, of: nil)
-        if let (field, target) = SimulationSchema.parents[entity] {
-            guard let parent = pick(parent, target) else { return create(target, parent: parent, fields: seed) }
-            fields[field] = .string(parent.id)
+        for field in entity.parents {
+            guard let target = field.reference.flatMap({ schema[$0.entity] }), target.name != entity.name
+            else {
+                continue
+            }
+            guard let parent = pick(parent, target.name) else {
+                return create(target, parent: parent, fields: seed)
+            }
+            fields[field.name] = .string(parent.id)
         }
-        return [.insert(RecordKey(entity, ids.makeID()), fields)]
+        return [.insert(RecordKey(entity.name, ids.makeID()), fields)]
     }
 
     private func update(_ key: RecordKey, _ seed: UInt64) -> [LocalEdit] {
-        let fields = values(key.entity, SeededGenerator(seed: seed), all: false, of: rows.rows[key])
+        guard let entity = schema[key.entity] else { return [] }
+        let fields = values(entity, SeededGenerator(seed: seed), all: false, of: rows.rows[key])
         return fields.isEmpty ? [] : [.update(key, fields)]
     }
 
     private func transaction(_ records: [UInt64], _ seed: UInt64) -> [LocalEdit] {
-        var edits = create("card", parent: seed, fields: seed)
+        var edits = create(entity(at: schema.entities.count / 2), parent: seed, fields: seed)
         var seen: Set<RecordKey> = []
         for (place, number) in records.enumerated() {
             guard let key = pick(number), seen.insert(key).inserted else { continue }
@@ -140,50 +160,62 @@ struct EditMaker {
     }
 
     private func move(_ record: UInt64, to target: UInt64) -> [LocalEdit] {
-        guard let card = pick(record, "card"), let list = pick(target, "list") else { return [] }
-        return [.update(card, ["idList": .string(list.id)])]
+        let movable = schema.entities.filter { !$0.parents.isEmpty }
+        guard !movable.isEmpty else { return [] }
+        let entity = movable[Int(target >> 3 % UInt64(movable.count))]
+        guard let field = entity.parents.first, let parent = field.reference?.entity,
+            parent != entity.name,
+            let key = pick(record, entity.name), let place = pick(target, parent)
+        else { return [] }
+        return [.update(key, [field.name: .string(place.id)])]
     }
 
     /// New values; texts name their writer, so that each value can be told from every other.
     private func values(
-        _ entity: String, _ generator: SeededGenerator, all: Bool, of row: [String: FieldValue]?
+        _ entity: EntitySchema, _ generator: SeededGenerator, all: Bool, of row: [String: FieldValue]?
     ) -> [String: FieldValue] {
         var generator = generator
         var fields: [String: FieldValue] = [:]
-        let text = FieldValue.string("\(device).\(generator.next() % 1_000_000)")
-        func wants(_ generator: inout SeededGenerator) -> Bool { generator.chance(all ? 0.8 : 0.35) }
-        switch entity {
-        case "board":
-            if all || wants(&generator) { fields["name"] = text }
-            if wants(&generator) { fields["tags"] = changed(row?["tags"], &generator) }
-            if wants(&generator) { fields["closed"] = .bool(generator.chance(0.5)) }
-        case "list":
-            if all || wants(&generator) { fields["name"] = text }
-            if wants(&generator) { fields["pos"] = .double(Double(generator.below(1 << 20)) / 64 + 0.25) }
-        case "card":
-            if all || wants(&generator) { fields["name"] = text }
-            if wants(&generator) { fields["desc"] = .string("desc \(device).\(generator.next() % 1_000_000)") }
-            if wants(&generator) {
-                let present: Int64 = if case .int(let number)? = row?["votes"] { number } else { 0 }
-                fields["votes"] = .int(present + Int64(1 + generator.below(5)))
-            }
-            if wants(&generator) { fields["labels"] = changed(row?["labels"], &generator) }
-            if wants(&generator) {
-                fields["due"] =
-                    generator.chance(0.2) ? .null : .string("2027-0\(1 + generator.below(9))-11T08:00:00.123Z")
-            }
-            if wants(&generator) { fields["closed"] = .bool(generator.chance(0.5)) }
-        default:
-            fields["text"] = text
+        for (place, field) in entity.fields.enumerated() where field.reference == nil {
+            let isWanted = generator.chance(all ? 0.8 : 0.35)
+            let value = value(field, row?[field.name], &generator)
+            if field.isRequired && value.isNull { continue }
+            if isWanted || (all && (field.isRequired || place <= 1)) { fields[field.name] = value }
         }
         return fields
     }
 
+    private func value(
+        _ field: FieldSchema, _ present: FieldValue?, _ generator: inout SeededGenerator
+    ) -> FieldValue {
+        let number = generator.next()
+        if !field.isRequired, field.rule == .lastWriter || field.rule == .check, number % 9 == 0 {
+            return .null
+        }
+        switch field.kind {
+        case .text: return .string("\(field.name) \(device).\(number % 1_000_000)")
+        case .integer:
+            guard field.rule == .sum else { return .int(Int64(number % 1_000)) }
+            let present: Int64 = if case .int(let known)? = present { known } else { 0 }
+            return .int(present + Int64(1 + number % 5))
+        case .real: return .double(Double(number % (1 << 20)) / 64 + 0.25)
+        case .boolean: return .bool(number % 2 == 0)
+        case .date: return .string("2027-0\(1 + number % 9)-11T08:00:00.123Z")
+        case .data: return .data([UInt8](repeating: UInt8(number % 251), count: 3))
+        case .json:
+            return field.rule == .union ? changed(present, number) : .array([.int(Int64(number % 100))])
+        }
+    }
+
     /// A set with one element put in or taken out.
-    private func changed(_ value: FieldValue?, _ generator: inout SeededGenerator) -> FieldValue {
+    private func changed(_ value: FieldValue?, _ number: UInt64) -> FieldValue {
         var elements: [FieldValue] = if case .array(let present)? = value { present } else { [] }
-        let element = FieldValue.string("t\(generator.below(6))")
-        if let place = elements.firstIndex(of: element) { elements.remove(at: place) } else { elements.append(element) }
+        let element = FieldValue.string("t\(number % 6)")
+        if let place = elements.firstIndex(of: element) {
+            elements.remove(at: place)
+        } else {
+            elements.append(element)
+        }
         return .array(elements)
     }
 }

@@ -20,6 +20,9 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
     private var connections: [Int: (wire: InProcessHTTP, exchange: BatchExchange)] = [:]
     private var kept: [String: Data]?
     private var starts: UInt64 = 0
+    private let shadow: Shadow
+    /// What ``records`` found last; dropped with each request and each restart.
+    private var known: [ServerRecord]?
 
     /// What is to become of changes; read by the service's policy.
     final class Rules: @unchecked Sendable {
@@ -28,7 +31,8 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
     }
 
     init(
-        folder path: String, schema: Schema, clock: ManualWallClock, virtual: VirtualClock, seed: UInt64, record: Record
+        folder path: String, schema: Schema, clock: ManualWallClock, virtual: VirtualClock,
+        seed: UInt64, record: Record
     ) throws {
         try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
         folder = DeviceFolder(path: path)
@@ -38,6 +42,7 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
         self.record = record
         let rules = Rules()
         self.rules = rules
+        shadow = Shadow(schema: schema, clock: clock)
         let entities = schema.entities.map { entity in
             ServerEntity(
                 entity.name, collection: entity.name + "s",
@@ -63,19 +68,63 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
             throw ExchangeFailure(kind: .unknown, message: "\(error)")
         }
         connection.wire.fault = wire
+        connection.wire.asked = request
+        known = nil
         return try await connection.exchange.exchange(request)
     }
 
     private func connection(_ device: Int) throws -> (wire: InProcessHTTP, exchange: BatchExchange) {
         if let known = connections[device] { return known }
-        let wire = InProcessHTTP { [unowned self] body in self.service.sync(account: "account", body: body) }
+        let wire = InProcessHTTP { [unowned self] body in
+            self.service.sync(account: "account", body: body)
+        }
         let exchange = try BatchExchange(
             endpoint: "https://server.invalid", http: wire, clock: virtual, wallClock: clock,
             ids: SeededIDs(seed: seed ^ UInt64(device)),
             logger: Logger(label: "simulator", factory: { _ in SwiftLogNoOpLogHandler() }))
+        wire.onReply = { [unowned self] request, body in self.tell(request, body) }
         connections[device] = (wire, exchange)
         return (wire, exchange)
     }
+
+    /// The shadow hears what was decided, whether the answer arrives or not.
+    private func tell(_ request: ExchangeRequest, _ body: [UInt8]) {
+        guard case .array(let list)? = Self.json(body)?["results"] else { return }
+        for difference in shadow.differences(request, list.compactMap(Self.result)) {
+            record.violate("verdict", "of the reference server: \(difference)")
+        }
+    }
+
+    /// As much of a verdict as the shadow compares.
+    private static func result(_ value: FieldValue) -> ChangeResult? {
+        guard case .object(let members) = value, case .string(let key)? = members["changeID"],
+            case .string(let word)? = members["verdict"]
+        else { return nil }
+        let isDuplicate = word == "duplicate"
+        let first: String =
+            if isDuplicate, case .string(let first)? = members["first"] { first } else { word }
+        let nothing = ServerRecord(key: RecordKey("", ""), version: 0)
+        let verdict: Verdict
+        switch first {
+        case "applied": verdict = .applied(version: nil, overwrote: [:], serverID: nil)
+        case "merged": verdict = .merged(record: nothing)
+        case "conflict": verdict = .conflict(record: nothing)
+        case "blocked": verdict = .blocked(by: "")
+        case "retry": verdict = .retry(afterSeconds: nil)
+        default:
+            var code = Rejection.Code.invalid
+            if case .object(let error)? = members["error"], case .string(let text)? = error["code"] {
+                code = Rejection.Code(rawValue: text)
+            }
+            verdict = .rejected(Rejection(code: code, message: ""))
+        }
+        var result = ChangeResult(changeID: key, verdict: verdict)
+        result.isDuplicate = isDuplicate
+        result.isClamped = members["clamped"] == .bool(true)
+        return result
+    }
+
+    func wrongValues() -> [String] { shadow.differences(records) }
 
     var epoch: String {
         do { return try service.epoch } catch { return "\(error)" }
@@ -83,6 +132,13 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
 
     /// Read as a device would that never synced: by a request of its own.
     var records: [ServerRecord] {
+        if let known { return known }
+        let found = look()
+        known = found
+        return found
+    }
+
+    private func look() -> [ServerRecord] {
         var found: [ServerRecord] = []
         var (checkpoint, hasMore) = (Int64(0), true)
         while hasMore {
@@ -90,7 +146,8 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
                 {"protocol":1,"cycleID":"look","deviceID":"looker","lastSyncVersion":\(checkpoint),"limit":2000,"dirtyRecords":[]}
                 """
             let reply = service.sync(account: "account", body: Array(body.utf8))
-            guard reply.status == 200, let answer = Self.json(reply.body), case .bool(let more)? = answer["hasMore"],
+            guard reply.status == 200, let answer = Self.json(reply.body),
+                case .bool(let more)? = answer["hasMore"],
                 case .int(let version)? = answer["currentSyncVersion"],
                 case .array(let page)? = answer["changedRecords"]
             else { return [] }
@@ -111,16 +168,19 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
         guard case .object(let members) = value, case .string(let entity)? = members["entity"],
             case .string(let id)? = members["id"], case .int(let version)? = members["version"]
         else { return nil }
-        let fields: [String: FieldValue] = if case .object(let fields)? = members["fields"] { fields } else { [:] }
+        let fields: [String: FieldValue] =
+            if case .object(let fields)? = members["fields"] { fields } else { [:] }
         let isDead = members["deleted"] == .bool(true)
         return ServerRecord(
-            key: RecordKey(entity, id), version: version, presence: isDead ? .deleted : .live, fields: fields)
+            key: RecordKey(entity, id), version: version, presence: isDead ? .deleted : .live,
+            fields: fields)
     }
 
     func rule(_ ruling: @escaping @Sendable (String) -> ModelServer.Ruling) { rules.ruling = ruling }
 
     func backUp() {
         restart { kept = try folder.photograph() }
+        shadow.backUp()
     }
 
     /// An operator puts the older files in place; the version that was handed out is kept beside them and tells.
@@ -130,12 +190,14 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
             let version = try folder.photograph().filter { $0.key.hasSuffix(".version") }
             try folder.putBack(kept.merging(version) { $1 })
         }
+        shadow.restore()
         return true
     }
 
     func forgetTombstones() -> Bool { false }
 
     private func restart(_ between: () throws -> Void) {
+        known = nil
         do {
             try service.close()
             try between()
@@ -154,13 +216,19 @@ final class InProcessHTTP: HTTPTransport, @unchecked Sendable {
     /// What becomes of the next answer.
     var fault: FaultTape.WireFault?
     private var last: ServerReply?
+    /// The request that is on its way, and who hears what the server said to it.
+    var asked: ExchangeRequest?
+    var onReply: (ExchangeRequest, [UInt8]) -> Void = { _, _ in }
 
     init(serve: @escaping ([UInt8]) -> ServerReply) { self.serve = serve }
 
     func send(_ request: HTTPRequest, body: [UInt8]) async throws(HTTPFailure) -> HTTPAnswer {
         // This server takes plain bodies only, as a small one would.
-        guard request.headerFields[.contentEncoding] == nil else { return Self.answer(ServerReply(status: 415)) }
+        guard request.headerFields[.contentEncoding] == nil else {
+            return Self.answer(ServerReply(status: 415))
+        }
         var reply = serve(body)
+        if reply.status == 200, let asked { onReply(asked, reply.body) }
         let earlier = last
         if reply.status == 200 { last = reply }
         defer { fault = nil }
@@ -169,7 +237,8 @@ final class InProcessHTTP: HTTPTransport, @unchecked Sendable {
         case .truncated: reply.body = Array(reply.body.prefix(reply.body.count * 2 / 3))
         case .captivePortal:
             reply = ServerReply(
-                status: 200, headers: [.init("Content-Type", "text/html")], body: Array("<html>Sign in</html>".utf8))
+                status: 200, headers: [.init("Content-Type", "text/html")],
+                body: Array("<html>Sign in</html>".utf8))
         case .wrongContentType: reply.headers = [.init("Content-Type", "text/plain")]
         case .staleAnswer: reply = earlier ?? ServerReply(status: 204)
         case .contradiction: reply.body = Self.contradicted(reply.body) ?? Self.miscounted(reply.body)
@@ -181,7 +250,10 @@ final class InProcessHTTP: HTTPTransport, @unchecked Sendable {
     func close() async {}
 
     private static func miscounted(_ body: [UInt8]) -> [UInt8] {
-        Array(String(decoding: body, as: UTF8.self).replacingOccurrences(of: "\"count\":", with: "\"count\":1").utf8)
+        Array(
+            String(decoding: body, as: UTF8.self).replacingOccurrences(
+                of: "\"count\":", with: "\"count\":1"
+            ).utf8)
     }
 
     /// With a second, other verdict for the first change; `nil` where there is none.

@@ -21,6 +21,8 @@ final class SimulatedDevice {
     private let record: Record
     private let options: SimulationOptions
 
+    /// What the app that is installed now declares; an older app knows less.
+    private(set) var schema: Schema
     /// Counts processes; a restored device has another number, and so other keys.
     private(set) var generation = 0
     private(set) var process: Process?
@@ -56,7 +58,8 @@ final class SimulatedDevice {
     }
 
     init(
-        index: Int, seed: UInt64, folder: DeviceFolder, server: any SimulatedServer, executor: SeededExecutor,
+        index: Int, seed: UInt64, folder: DeviceFolder, server: any SimulatedServer,
+        executor: SeededExecutor,
         record: Record, options: SimulationOptions, clockOffset: Int64, clockRate: Double
     ) {
         self.index = index
@@ -65,6 +68,7 @@ final class SimulatedDevice {
         self.executor = executor
         self.record = record
         self.options = options
+        schema = options.schema
         wallClock = ManualWallClock(
             ManualWallClock.usualStart + clockOffset, following: executor.clock, rate: clockRate)
         network = DeviceNetwork(device: index, server: server, clock: executor.clock, record: record)
@@ -76,7 +80,30 @@ final class SimulatedDevice {
     /// The process is dead and has not been followed by another.
     var isDead: Bool { hook.isDead }
 
+    static let account = "user"
+
     // MARK: Life and death
+
+    /// Another version of the app is installed; it counts from the next start on.
+    func install(_ schema: Schema) { self.schema = schema }
+
+    /// Another user signs in over this one's file.
+    /// - Returns: whether the file was kept from them (I10).
+    func refusesOtherAccount() -> Bool {
+        do {
+            var configuration = StoreConfiguration()
+            configuration.busyTimeout = 0
+            configuration.clock = wallClock
+            configuration.executor = executor.lane("other \(index)")
+            let other = try Store(
+                path: folder.databasePath, schema: schema, account: "other", configuration: configuration)
+            try executor.complete(until: executor.clock.now) { try await other.close() }
+            return false
+        } catch let failure as StoreFailure {
+            record.note("device \(index) refuses another account: \(failure.kind.rawValue)")
+            return failure.kind != .unexpected
+        } catch { return false }
+    }
 
     /// Opens the files and starts the engine.
     /// - Throws: what the store threw; a device that dies while it opens is dead afterwards.
@@ -95,10 +122,17 @@ final class SimulatedDevice {
         configuration.executor = storeLane
         configuration.statementHook = { [hook] sql in hook.statement(sql) }
         let store = try Store(
-            path: folder.databasePath, schema: options.schema, configuration: configuration)
+            path: folder.databasePath, schema: schema, account: Self.account, configuration: configuration
+        )
+        if let planted = options.bug?.sql {
+            hook.isClearing = true
+            defer { hook.isClearing = false }
+            try store.database.write { try $0.execute(sql: planted) }
+        }
         store.database.add(transactionObserver: CommitFailer(hook), extent: .databaseLifetime)
         let engine = SyncEngine(
-            store: store, exchange: options.disturbed(network.port(), seed: mixed), deltas: options.deltas,
+            store: store, exchange: options.disturbed(network.port(), seed: mixed),
+            deltas: options.deltas,
             wallClock: wallClock, clock: executor.clock, randomness: SeededRandomness(seed: mixed ^ 1),
             ids: SeededIDs(seed: mixed ^ 2, start: wallClock.nowMilliseconds))
         let flag = Flag()
@@ -108,7 +142,8 @@ final class SimulatedDevice {
             flag.isSet = true
         }
         process = Process(
-            store: store, engine: engine, lane: lane, storeLane: storeLane, run: run, box: flag, calls: Calls())
+            store: store, engine: engine, lane: lane, storeLane: storeLane, run: run, box: flag,
+            calls: Calls())
         record.note("device \(index) starts")
     }
 
@@ -145,7 +180,9 @@ final class SimulatedDevice {
         process.run.cancel()
         for call in process.calls.tasks { call.cancel() }
         _ = executor.run(until: executor.clock.now, maxJobs: 1_000_000) { process.box.isSet }
-        if !process.box.isSet { record.violate("engine", "device \(index) did not end when it was cancelled") }
+        if !process.box.isSet {
+            record.violate("engine", "device \(index) did not end when it was cancelled")
+        }
         hook.isClearing = hook.isDead
         defer { hook.isClearing = false }
         do {
@@ -208,6 +245,9 @@ final class SimulatedDevice {
     }
 
     // MARK: Looking
+
+    /// What its tables say; `nil` if the process is not alive.
+    func facts() -> DeviceFacts? { read { try DeviceFacts($0, schema) } }
 
     /// Reads what is committed, with plain SQL, past the engine's code; `nil` if the process is not alive.
     func read<T>(_ body: (Database) throws -> T) -> T? {

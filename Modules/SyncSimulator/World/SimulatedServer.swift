@@ -17,6 +17,8 @@ protocol SimulatedServer: AnyObject, Sendable {
     func restore() -> Bool
     /// Forgets tombstones; `false` where it cannot.
     func forgetTombstones() -> Bool
+    /// Where its records are not what all accepted changes make them, worked out by another than itself.
+    func wrongValues() -> [String]
 }
 
 /// The model server: values in, values out.
@@ -32,7 +34,9 @@ final class ModelBackend: SimulatedServer, @unchecked Sendable {
     ) async throws(ExchangeFailure) -> ExchangeAnswer {
         let answer = try model.answer(request)
         // A transport lets none of these through: for the engine there was no answer.
-        if let wire { throw ExchangeFailure(kind: .network, message: wire.rawValue, reachedServer: true) }
+        if let wire {
+            throw ExchangeFailure(kind: .network, message: wire.rawValue, reachedServer: true)
+        }
         return answer
     }
 
@@ -55,4 +59,6 @@ final class ModelBackend: SimulatedServer, @unchecked Sendable {
         model.forgetTombstones()
         return true
     }
+
+    func wrongValues() -> [String] { LastWriters(model.effects).differences(model.records) }
 }

@@ -14,10 +14,12 @@ extension World {
         for device in devices {
             device.network.faults = [:]
             device.network.isOffline = false
+            device.network.isExpired = false
             device.hook.crashes = []
             device.hook.failures = []
             device.unlock()
             device.resume()
+            update(device.index)
             start(device.index)
             settle(device.index) { process in
                 await process.engine.resume()
@@ -33,18 +35,21 @@ extension World {
         while now < end {
             run(until: now + step)
             step = min(step * 2, 600_000)
-            let waiting = devices.map { $0.read { try DeviceFacts($0, options.schema) } }
+            let waiting = devices.map { $0.facts() }
             if waiting.allSatisfy({ $0.map(Self.isAtRest) ?? false }) {
                 for device in devices { check(device.index) }
                 return true
             }
         }
         for device in devices {
-            guard let facts = device.read({ try DeviceFacts($0, options.schema) }), !Self.isAtRest(facts) else {
+            guard let facts = device.facts(), !Self.isAtRest(facts) else {
                 continue
             }
-            let first = facts.queue.prefix(3).map { "\($0.record) state \($0.state) by \($0.blockedBy ?? "-")" }
-            record.violate("I9", "device \(device.index): not at rest after \(Self.bound / 3_600_000) h: \(first)")
+            let first = facts.queue.prefix(3).map {
+                "\($0.record) state \($0.state) by \($0.blockedBy ?? "-")"
+            }
+            record.violate(
+                "I9", "device \(device.index): not at rest after \(Self.bound / 3_600_000) h: \(first)")
         }
         return false
     }
@@ -64,15 +69,15 @@ extension World {
             for device in devices { synchronize(device.index) }
             for device in devices {
                 confirm(device.index)
-                let failed = device.read { try DeviceFacts($0, options.schema) }?.failed ?? []
+                let failed = device.facts()?.failed ?? []
                 for (place, change) in failed.enumerated() {
                     // Gone with one that was discarded before it, perhaps.
-                    let left = device.read { try DeviceFacts($0, options.schema) }?.failed.map(\.key) ?? []
+                    let left = device.facts()?.failed.map(\.key) ?? []
                     guard let index = left.firstIndex(of: change.key) else { continue }
                     repair(device.index, UInt64(index), discards: round >= 3 || (place + round) % 2 == 1)
                 }
             }
-            let facts = devices.compactMap { $0.read { try DeviceFacts($0, options.schema) } }
+            let facts = devices.compactMap { $0.facts() }
             if facts.allSatisfy({ $0.queue.isEmpty }), round > 0 { break }
         }
         // Twice: what the last device sent is news for the first.
@@ -81,7 +86,9 @@ extension World {
     }
 
     private func confirm(_ index: Int) {
-        guard settle(index, { try await $0.store.position().awaitsConfirmation }) == true else { return }
+        guard settle(index, { try await $0.store.position().awaitsConfirmation }) == true else {
+            return
+        }
         record.cover(.fullPassAwaitsConfirmation)
         settle(index) { _ = try await $0.store.endFullPass(confirmed: true) }
     }
@@ -92,7 +99,9 @@ extension World {
         guard let process = device.process else { return }
         do {
             let limit = executor.clock.now.advanced(by: .seconds(7_200))
-            let summary = try executor.complete(until: limit) { try await process.engine.sync(for: .seconds(3_600)) }
+            let summary = try executor.complete(until: limit) {
+                try await process.engine.sync(for: .seconds(3_600))
+            }
             record.note("device \(index) synced: \(summary.report.end)")
         } catch { record.violate("I9", "device \(index): the final sync \(error)") }
     }

@@ -13,6 +13,9 @@ extension World {
         case .resume(let device): devices[device].resume()
         case .online(let device): devices[device].network.isOffline = false
         case .unlock(let device): devices[device].unlock()
+        case .signIn(let device):
+            devices[device].network.isExpired = false
+            settle(device) { await $0.engine.trigger(.reconnected) }
         case .unpause(let device): settle(device) { await $0.engine.resume() }
         }
     }
@@ -67,12 +70,21 @@ extension World {
         check(step.device)
     }
 
+    /// What a user wrote, over what the device showed.
+    struct Attempt {
+        let edits: [LocalEdit]
+        let rows: Rows
+        let isUnit: Bool
+    }
+
     private func write(_ step: WorkloadTape.Step) {
         let device = devices[step.device]
-        guard let rows = device.read({ try Rows($0, options.schema) }) else { return }
-        let edits = EditMaker(rows: rows, device: step.device, ids: device.ids).edits(for: step.action)
+        guard let rows = device.read({ try Rows($0, device.schema) }) else { return }
+        let edits = EditMaker(schema: device.schema, rows: rows, device: step.device, ids: device.ids)
+            .edits(for: step.action)
         guard !edits.isEmpty else { return }
         let isUnit = if case .transaction(_, _, true) = step.action { true } else { false }
+        attempts[step.device] = Attempt(edits: edits, rows: rows, isUnit: isUnit)
         let made = settle(step.device) { process in
             try await process.store.write(unit: isUnit) { db in
                 let before = try Ledger.lastSequence(db)
@@ -80,30 +92,80 @@ extension World {
                 return try Ledger.changes(db, above: before)
             }
         }
-        guard let made else { return }
+        guard let made else {
+            // It failed, and the app knows; or the device died over it, and only its file knows.
+            if !device.isDead { attempts[step.device] = nil }
+            return
+        }
+        checkCapture(edits, made, rows, step.device)
+        if let facts = device.facts(), let seen = memories[step.device].seenStamp(facts), let first = made.first,
+            first.stamp <= seen
+        {
+            record.violate("I6", "device \(step.device) writes at \(first.stamp), and has seen \(seen)")
+        }
         record.localWrites += 1
         if isUnit, made.count > 1 { record.cover(.unitSent) }
         record.note("device \(step.device) writes \(made.map { "\($0.sequence):\($0.record)" })")
+        enter(made, of: attempts[step.device], in: step.device)
+        attempts[step.device] = nil
+    }
+
+    /// Puts committed changes into the ledger, with what the app wrote and over what.
+    func enter(_ made: [Ledger.Entry], of attempt: Attempt?, in index: Int) {
         for var entry in made {
-            for edit in edits {
+            guard let attempt else {
+                ledgers[index].add(entry)
+                continue
+            }
+            entry.isOriginal = true
+            entry.isUnit = attempt.isUnit
+            for edit in attempt.edits {
                 switch edit {
                 case .insert(entry.record, let fields), .update(entry.record, let fields):
                     // What was there already is no change of that field.
-                    let before = rows.rows[entry.record] ?? [:]
+                    let before = attempt.rows.rows[entry.record] ?? [:]
                     entry.values = fields.filter { !(before[$0.key] ?? .null).isSame(as: $0.value) }
+                    entry.before = before.filter { fields[$0.key] != nil }
                 default: break
                 }
             }
-            ledgers[step.device].add(entry)
+            ledgers[index].add(entry)
+        }
+    }
+
+    /// I4: each edit that changed something is a change in the queue when its transaction is over.
+    private func checkCapture(
+        _ edits: [LocalEdit], _ made: [Ledger.Entry], _ rows: Rows, _ index: Int
+    ) {
+        for edit in edits {
+            let (key, isChange): (RecordKey, Bool)
+            switch edit {
+            case .insert(let record, _): (key, isChange) = (record, true)
+            case .delete(let record): (key, isChange) = (record, rows.rows[record] != nil)
+            case .update(let record, let fields):
+                let before = rows.rows[record] ?? [:]
+                (key, isChange) = (
+                    record, fields.contains { !(before[$0.key] ?? .null).isSame(as: $0.value) }
+                )
+            }
+            let wasMade = made.contains { $0.record == key }
+            if isChange != wasMade {
+                record.violate(
+                    "I4",
+                    "device \(index): \(key) \(isChange ? "changed" : "did not change"), and the queue has it \(wasMade)"
+                )
+            }
         }
     }
 
     private func cancel(_ index: Int, _ number: UInt64) {
-        let facts = devices[index].read { try DeviceFacts($0, options.schema) }
+        let facts = devices[index].facts()
         guard let waiting = facts?.undecided, !waiting.isEmpty else { return }
         let key = waiting[Int(number % UInt64(waiting.count))].key
         let needing = settle(index) { try await $0.store.dependants(of: key) } ?? []
-        guard let outcome = settle(index, { try await $0.store.cancel(key) }) else { return }
+        guard let outcome = settle(index, { try await $0.store.cancel(key) }) else {
+            return noteUnsure(index, [key] + needing)
+        }
         record.note("device \(index) cancels \(key.suffix(6)): \(outcome)")
         switch outcome {
         case .cancelled(let keys):
@@ -113,24 +175,34 @@ extension World {
             // It was sent, so it is still to be decided; but what it wrote is not what the user wants to see.
             record.cover(.takenBackByInverse)
             ledgers[index].set(.undone, for: [key])
-            let left = Set(devices[index].read { try DeviceFacts($0, options.schema) }?.queue.map(\.key) ?? [])
+            let left = Set(devices[index].facts()?.queue.map(\.key) ?? [])
             ledgers[index].set(.cancelled, for: needing.filter { !left.contains($0) })
             ledgers[index].set(.undone, for: needing.filter(left.contains))
         case .tooLate: break
         }
     }
 
+    /// A call that failed changed nothing; one over which the device died may have.
+    private func noteUnsure(_ index: Int, _ keys: [String]) {
+        if devices[index].isDead { ledgers[index].set(.unsure, for: keys) }
+    }
+
     func repair(_ index: Int, _ number: UInt64, discards: Bool) {
-        let facts = devices[index].read { try DeviceFacts($0, options.schema) }
+        let facts = devices[index].facts()
         guard let failed = facts?.failed, !failed.isEmpty else { return }
         let key = failed[Int(number % UInt64(failed.count))].key
         record.note("device \(index) \(discards ? "discards" : "retries") \(key.suffix(6))")
+        let needing = settle(index) { try await $0.store.dependants(of: key) } ?? []
         if discards {
-            guard let keys = settle(index, { try await $0.store.discard(key) }) else { return }
+            guard let keys = settle(index, { try await $0.store.discard(key) }) else {
+                return noteUnsure(index, [key] + needing)
+            }
             ledgers[index].set(.discarded, for: keys)
             record.cover(.discarded)
         } else {
-            guard let next = settle(index, { try await $0.store.retry(key) }) else { return }
+            guard let next = settle(index, { try await $0.store.retry(key) }) else {
+                return noteUnsure(index, [key])
+            }
             if next != key { ledgers[index].set(.succeeded, for: [key]) }
             record.cover(.retried)
         }
@@ -173,6 +245,21 @@ extension World {
         case .pause(let index, let milliseconds):
             settle(index) { await $0.engine.pause() }
             agenda.add(.unpause(device: index), at: now + milliseconds)
+        case .expiredToken(let index, let milliseconds):
+            devices[index].network.isExpired = true
+            record.cover(.expiredToken)
+            record.struck("expired token")
+            agenda.add(.signIn(device: index), at: now + milliseconds)
+        case .otherAccount(let index):
+            guard devices[index].process != nil, !devices[index].isDead else { return }
+            devices[index].stop()
+            if !devices[index].refusesOtherAccount() {
+                record.violate("I10", "device \(index) opens another's file")
+            }
+            record.cover(.otherAccount)
+            record.struck("other account")
+            start(index)
+        case .update(let index): update(index)
         case .backup: backUpServer()
         case .restoredServer: restoreServer()
         case .forgottenTombstones:
@@ -182,10 +269,25 @@ extension World {
         }
     }
 
+    /// The version of the app that the others have is installed and started.
+    func update(_ index: Int) {
+        let device = devices[index]
+        guard device.schema != options.schema else { return }
+        device.install(options.schema)
+        record.note("device \(index) is updated")
+        record.cover(.mixedSchemas)
+        record.struck("older app")
+        guard device.process != nil, !device.isDead else { return }
+        device.stop()
+        start(index)
+    }
+
     private func backUp(_ index: Int) {
         let device = devices[index]
         guard device.process != nil, !device.isDead else { return }
-        do { device.backup = try device.folder.photograph() } catch { record.violate("simulator", "\(error)") }
+        do { device.backup = try device.folder.photograph() } catch {
+            record.violate("simulator", "\(error)")
+        }
     }
 
     /// The device's files are replaced by older ones; what was made since is lost with the old device.
@@ -195,9 +297,9 @@ extension World {
         device.stop()
         do { try device.restoreBackup() } catch { return record.violate("simulator", "\(error)") }
         start(index)
-        let kept = Set(device.read { try DeviceFacts($0, options.schema) }?.queue.map(\.key) ?? [])
-        let lost = ledgers[index].entries.keys.filter { !kept.contains($0) }
-        ledgers[index].set(.lostWithTheDevice, for: lost)
+        attempts[index] = nil
+        memories[index].restored()
+        ledgers[index].restored(Set(device.facts()?.queue.map(\.key) ?? []))
         record.cover(.deviceRestored)
         record.struck("device restored")
     }

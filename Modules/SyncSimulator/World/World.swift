@@ -16,6 +16,9 @@ final class World {
     let faults: FaultTape
     var devices: [SimulatedDevice] = []
     var ledgers: [Ledger] = []
+    var memories: [Memory] = []
+    /// Writes of which the app does not know whether they were committed.
+    var attempts: [Int: Attempt] = [:]
     var agenda = Agenda()
     private let folder: String
     private var isComplete = false
@@ -33,13 +36,15 @@ final class World {
         let serverClock = ManualWallClock(following: executor.clock)
         if options.usesReferenceServer(seed) {
             server = try ReferenceServer(
-                folder: folder + "/server", schema: options.schema, clock: serverClock, virtual: executor.clock,
+                folder: folder + "/server", schema: options.schema, clock: serverClock,
+                virtual: executor.clock,
                 seed: seed, record: record)
         } else {
             server = ModelBackend(
                 ModelServer(schema: options.schema, clock: serverClock, pageLimit: 3 + Int(seed % 60)))
         }
         try setUp()
+        record.onRequest = { [unowned self] request, device in self.saw(request, from: device) }
     }
 
     deinit {
@@ -56,16 +61,20 @@ final class World {
             var (offset, rate) = (Int64(0), 1.0)
             for case .clock(index, let off, let drift) in used { (offset, rate) = (off, drift) }
             let device = SimulatedDevice(
-                index: index, seed: seed, folder: DeviceFolder(path: path), server: server, executor: executor,
+                index: index, seed: seed, folder: DeviceFolder(path: path), server: server,
+                executor: executor,
                 record: record, options: options, clockOffset: offset, clockRate: rate)
             for fault in used { give(fault, to: device) }
+            for case .olderApp(index) in used { device.install(options.older) }
             devices.append(device)
             ledgers.append(Ledger())
+            memories.append(Memory())
+            device.network.onAnswer = { [unowned self] in self.memories[index].heard($0, of: $1) }
         }
         for fault in used {
             switch fault {
             case .timed(let at, let timed): agenda.add(.fault(timed), at: at)
-            case .refusals, .deferrals, .request, .device, .clock: break
+            case .refusals, .deferrals, .request, .device, .clock, .olderApp: break
             }
         }
         rule(used)
@@ -91,7 +100,9 @@ final class World {
         var deferred: [(UInt64, UInt64)] = []
         for fault in used {
             if case .refusals(let modulus, let remainder) = fault { refused.append((modulus, remainder)) }
-            if case .deferrals(let modulus, let remainder) = fault { deferred.append((modulus, remainder)) }
+            if case .deferrals(let modulus, let remainder) = fault {
+                deferred.append((modulus, remainder))
+            }
         }
         let (refusals, deferrals, record) = (refused, deferred, record)
         server.rule { key in
@@ -129,6 +140,7 @@ final class World {
             finalChecks()
             isComplete = true
         }
+        explain()
         for device in devices { device.stop() }
         if executor.foreignJobs > 0 {
             record.violate("determinism", "\(executor.foreignJobs) jobs came from another thread")
@@ -136,7 +148,34 @@ final class World {
         return report()
     }
 
+    /// For who reads the trace: what the devices know of the records that violations name.
+    private func explain() {
+        guard record.isRead, !record.violations.isEmpty else { return }
+        let words = record.violations.flatMap {
+            $0.message.split { !($0.isLetter || $0.isNumber || $0 == "-") }
+        }
+        let ids = Set(words.filter { $0.count == 36 }.map(String.init))
+        for device in devices {
+            let lines = device.read { try Inspection.lines($0, about: ids) } ?? []
+            for line in lines { record.note("device \(device.index) \(line)") }
+        }
+        for each in server.records where ids.contains(each.key.id) {
+            record.note("server \(each.key) at \(each.version) \(each.presence) \(each.fields)")
+        }
+    }
+
     private func report() -> SeedReport {
+        for device in devices {
+            if device.hook.struckCommits > 0 {
+                record.cover(.failedCommit)
+                record.struck("failed commit")
+            }
+            if device.hook.diedInTransaction { record.cover(.crashInTransaction) }
+        }
+        return summary()
+    }
+
+    private func summary() -> SeedReport {
         SeedReport(
             seed: seed, devices: devices.count, localWrites: record.localWrites, faults: record.faults,
             coverage: record.coverage, violations: record.violations, traceHash: executor.traceHash,
@@ -154,7 +193,9 @@ final class World {
             buryTheDead()
             for device in devices where device.network.hasDueCopies {
                 let network = device.network
-                do { try executor.complete(until: executor.clock.now) { await network.deliverCopies() } } catch {
+                do {
+                    try executor.complete(until: executor.clock.now) { await network.deliverCopies() }
+                } catch {
                     record.violate("simulator", "a late copy \(error)")
                 }
             }
@@ -191,37 +232,101 @@ final class World {
         agenda.add(.start(device: index), at: now + 1_000)
     }
 
+    /// What stands in the place of others is known from here at the latest.
+    private func saw(_ request: ExchangeRequest, from index: Int) {
+        let check = SentCheck(schema: options.schema)
+        for change in request.changes {
+            if let written = ledgers[index].entries[change.id], written.isOriginal {
+                for difference in check.differences(written, change) {
+                    record.violate(
+                        "I1", "device \(index) sends \(change.id), \(change.record), \(difference)")
+                }
+            }
+            ledgers[index].add(
+                Ledger.Entry(
+                    key: change.id, sequence: change.sequence, record: change.record,
+                    operation: change.operation,
+                    stamp: change.stamp))
+        }
+    }
+
     /// Takes over changes that were committed in the very moment in which the last process died.
     private func adopt(_ index: Int) {
-        let known = ledgers[index].entries
-        for entry in devices[index].read({ try Ledger.changes($0, above: 0) }) ?? [] where known[entry.key] == nil {
-            ledgers[index].add(entry)
+        let unsure = devices[index].facts()?.undecided ?? []
+        if unsure.contains(where: { record.accepted.contains($0.key) }) {
+            record.cover(.crashBetweenEffectAndAcknowledgement)
         }
+        let known = ledgers[index].entries
+        let found = devices[index].read { try Ledger.changes($0, above: 0) } ?? []
+        enter(found.filter { known[$0.key] == nil }, of: attempts[index], in: index)
+        attempts[index] = nil
     }
 
     // MARK: Checks
 
     func check(_ index: Int) {
         let device = devices[index]
-        guard !device.isDead, device.process != nil, let facts = device.read({ try DeviceFacts($0, options.schema) })
+        guard !device.isDead, device.process != nil, let facts = device.facts()
         else { return }
+        let lost = ledgers[index].look(facts, accepted: record.accepted)
         let invariants = Invariants(
-            schema: options.schema, device: index, facts: facts, ledger: ledgers[index], decided: record.decided,
-            server: server.records, serverEpoch: server.epoch)
+            schema: device.schema, device: index, facts: facts, ledger: ledgers[index], lost: lost,
+            refused: record.refused, server: server.records, serverEpoch: server.epoch)
+        if invariants.hasTombstoneOverUnsent { record.cover(.tombstoneUnderUnsentChild) }
         for (invariant, message) in invariants.check() {
             record.violate(invariant, "device \(index): \(message)")
+        }
+        for message in memories[index].falls(facts) {
+            record.violate("I5", "device \(index): \(message)")
+        }
+        let missing =
+            device.read { try memories[index].missingLines($0, facts, sent: record.sent) } ?? []
+        for message in missing { record.violate("I13", "device \(index): \(message)") }
+        count(facts, device)
+    }
+
+    /// I8: what the engine says of its queue is what its tables say.
+    private func count(_ facts: DeviceFacts, _ device: SimulatedDevice) {
+        guard let summary = settle(device.index, { try await $0.store.summary() }) else { return }
+        // While the engine was asked it may have gone on.
+        guard let later = device.facts(), later.queue.map(\.key) == facts.queue.map(\.key) else { return }
+        let told = [summary.pending + summary.inFlight + summary.blocked, summary.failed]
+        let found = [facts.queue.count - facts.failed.count, facts.failed.count]
+        if told != found {
+            record.violate("I8", "device \(device.index) tells \(told) changes of \(found)")
+        }
+    }
+
+    /// I3: of one record, what was written first came to the server first.
+    private func checkOrder() {
+        let places = Dictionary(uniqueKeysWithValues: record.order.enumerated().map { ($1, $0) })
+        for (index, ledger) in ledgers.enumerated() {
+            for (key, keys) in ledger.byRecord.sorted(by: { $0.key < $1.key }) {
+                let done = keys.filter {
+                    ledger.entries[$0]?.isOriginal == true && !ledger.wasAside.contains($0)
+                        && ledger.fates[$0] != .lostWithTheDevice
+                }.compactMap { places[$0] }
+                if done != done.sorted() {
+                    record.violate("I3", "device \(index): \(key) came in another order")
+                }
+            }
         }
     }
 
     private func finalChecks() {
+        checkOrder()
+        for message in server.wrongValues() { record.violate("value", message) }
         for device in devices {
             check(device.index)
-            guard let facts = device.read({ try DeviceFacts($0, options.schema) }) else { continue }
-            for difference in Convergence.differences(facts.rows.rows, server.records, schema: options.schema) {
+            guard let facts = device.facts() else { continue }
+            for difference in Convergence.differences(
+                facts.rows.rows, server.records, schema: options.schema)
+            {
                 record.violate("I7", "device \(device.index): \(difference)")
             }
             if !facts.queue.isEmpty {
-                record.violate("I9", "device \(device.index): \(facts.queue.count) changes are left in the queue")
+                record.violate(
+                    "I9", "device \(device.index): \(facts.queue.count) changes are left in the queue")
             }
             if !facts.held.isEmpty {
                 record.violate("I7", "device \(device.index): held at the end: \(facts.held.sorted())")
@@ -234,7 +339,7 @@ final class World {
     func backUpServer() { server.backUp() }
 
     func restoreServer() {
-        if devices.contains(where: { !($0.read { try DeviceFacts($0, options.schema) }?.undecided.isEmpty ?? true) }) {
+        if devices.contains(where: { !($0.facts()?.undecided.isEmpty ?? true) }) {
             record.cover(.newEpochWithFullQueue)
         }
         guard server.restore() else { return }

@@ -140,7 +140,8 @@ struct ModelBatch {
             sequence: change.sequence, content: ModelState.Content(change), result: result)
         state.sequences[device, default: [:]][change.sequence] = change.id
         state.log.append(
-            ModelServer.Effect(device: device, change: change, verdict: result.verdict, cycleID: cycleID))
+            ModelServer.Effect(
+                device: device, change: change, verdict: result.verdict, cycleID: cycleID, isClamped: result.isClamped))
     }
 
     private func note(_ change: Change, _ result: ChangeResult, undone: inout [Undone]) {

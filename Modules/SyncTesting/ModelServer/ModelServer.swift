@@ -22,6 +22,8 @@ public final class ModelServer: Exchange, @unchecked Sendable {
         public let change: Change
         public let verdict: Verdict
         public let cycleID: String
+        /// A stamp too far ahead counted as the server's now.
+        public let isClamped: Bool
     }
 
     /// Everything that the server knows: a backup.

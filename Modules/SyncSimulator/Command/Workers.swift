@@ -1,17 +1,17 @@
 import Foundation
-import SyncSimulator
 
 /// Runs seeds on several threads, each with seeds of its own.
 enum Workers {
     /// - Returns: all threads' totals together. A seed that could not be run ends the program.
     static func run(
-        seeds: Range<UInt64>, jobs: Int, _ body: @escaping @Sendable (UInt64, inout RunTotals) throws -> Void
+        seeds: Range<UInt64>, jobs: Int, until end: Date?,
+        _ body: @escaping @Sendable (UInt64, inout RunTotals) throws -> Void
     ) -> RunTotals {
         let shared = Shared()
         DispatchQueue.concurrentPerform(iterations: max(jobs, 1)) { worker in
             var totals = RunTotals()
             var seed = seeds.lowerBound + UInt64(worker)
-            while seed < seeds.upperBound {
+            while seed < seeds.upperBound, end.map({ Date() < $0 }) ?? true {
                 do { try body(seed, &totals) } catch {
                     print("seed \(seed) could not be run: \(error)")
                     exit(2)

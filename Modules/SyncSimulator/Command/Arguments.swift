@@ -1,9 +1,11 @@
 import Foundation
-import SyncSimulator
+import SyncCore
 
 /// What the command line asks for.
 struct Arguments {
     private(set) var seeds: Range<UInt64> = 1..<101
+    /// No further seed is begun after so many minutes.
+    private(set) var minutes: Double?
     private(set) var jobs = 2
     private(set) var prints = false
     private(set) var shrinks = false
@@ -20,7 +22,7 @@ struct Arguments {
     }
 
     static let usage = """
-        simulate [--seeds N] [--from S] [--jobs J]       runs N seeds from S on
+        simulate [--seeds N] [--from S] [--jobs J] [--minutes M]   runs N seeds from S on, as many as fit M minutes
         simulate --trace SEED [--without-steps LIST] [--without-faults LIST] [--bug NAME]
         simulate --shrink SEED [--bug NAME]              leaves out what the failure does not need
         any of them with [--server model|reference] [--folder PATH]
@@ -39,11 +41,13 @@ struct Arguments {
         }
         func list() -> Set<Int> {
             place += 1
-            return place < arguments.count ? Set(arguments[place].split(separator: ",").compactMap { Int($0) }) : []
+            return place < arguments.count
+                ? Set(arguments[place].split(separator: ",").compactMap { Int($0) }) : []
         }
         func planted(_ name: String) throws -> PlantedBug {
             guard let bug = PlantedBug(rawValue: name) else {
-                throw Mistake(description: "no bug “\(name)”; there are \(PlantedBug.allCases.map(\.rawValue))")
+                throw Mistake(
+                    description: "no bug “\(name)”; there are \(PlantedBug.allCases.map(\.rawValue))")
             }
             return bug
         }
@@ -51,6 +55,7 @@ struct Arguments {
             switch arguments[place] {
             case "--seeds": count = try number("--seeds")
             case "--from": first = try number("--from")
+            case "--minutes": minutes = Double(try number("--minutes"))
             case "--jobs": jobs = Int(try number("--jobs"))
             case "--trace":
                 prints = true
@@ -82,12 +87,13 @@ struct Arguments {
         seeds = first..<(first + count)
     }
 
-    func options() throws -> SimulationOptions {
+    func options(_ entities: [EntitySchema], _ deltas: any DeltaCalculation) throws -> SimulationOptions {
         // Files in memory, where the system has such a place: thousands of databases are made and thrown away.
         let memory = "/dev/shm"
         let usual = FileManager.default.isWritableFile(atPath: memory) ? memory : NSTemporaryDirectory()
         var options = try SimulationOptions(
-            folder: folder ?? usual, withoutSteps: withoutSteps, withoutFaults: withoutFaults, bug: bug)
+            folder: folder ?? usual, entities: entities, withoutSteps: withoutSteps,
+            withoutFaults: withoutFaults, deltas: deltas, bug: bug)
         options.server = server
         return options
     }

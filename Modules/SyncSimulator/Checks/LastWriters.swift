@@ -1,0 +1,56 @@
+import SyncCore
+import SyncTesting
+
+/// What plain fields must hold after everything that a server accepted: the greatest of all writes, one by one
+/// (PROTOCOL.md, *Last writer wins*), in twenty lines that share nothing with the server.
+struct LastWriters {
+    private struct Write {
+        var stamp: Stamp
+        var device: String
+        var sequence: Int64
+        var value: FieldValue
+
+        func isAbove(_ other: Write) -> Bool {
+            if stamp != other.stamp { return stamp > other.stamp }
+            if device != other.device { return other.device.utf8.lexicographicallyPrecedes(device.utf8) }
+            return sequence > other.sequence
+        }
+    }
+
+    private var greatest: [RecordKey: [String: Write]] = [:]
+    /// Records about whose fields more than the writes themselves decides: a create of the dead clears fields, and a
+    /// clamped stamp is the server's.
+    private var unclear: Set<RecordKey> = []
+
+    init(_ effects: [ModelServer.Effect]) {
+        for effect in effects {
+            let change = effect.change
+            switch effect.verdict {
+            case .applied, .merged: break
+            case .conflict, .rejected, .blocked, .retry: continue
+            }
+            if effect.isClamped || change.operation == .create && greatest[change.record] != nil {
+                unclear.insert(change.record)
+            }
+            for (name, delta) in change.fields
+            where change.operation != .delete && delta.rule == .lastWriter {
+                let write = Write(
+                    stamp: delta.stamp ?? change.stamp, device: effect.device, sequence: change.sequence,
+                    value: delta.new)
+                if let present = greatest[change.record]?[name], !write.isAbove(present) { continue }
+                greatest[change.record, default: [:]][name] = write
+            }
+        }
+    }
+
+    /// Where the records say something else, in words.
+    func differences(_ records: [ServerRecord]) -> [String] {
+        records.filter { $0.presence == .live && !unclear.contains($0.key) }.flatMap { record in
+            (greatest[record.key] ?? [:]).sorted { $0.key < $1.key }.compactMap { name, write in
+                let shown = record.fields[name] ?? .null
+                return shown.isSame(as: write.value)
+                    ? nil : "\(record.key).\(name) is \(shown), and \(write.value) was written last"
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+import GRDB
+import SyncCore
+
+/// What was seen of a device before, against which the present is held: nothing that it has read is taken back, and what it
+/// heard leaves the marks that it must.
+struct Memory {
+    /// A verdict that must leave a durable line, once its change has left the queue (I13).
+    private var owed: [String: Verdict] = [:]
+    private var clamped: Set<String> = []
+    private var last: (epoch: String?, pass: Int64, checkpoint: Int64, versions: [RecordKey: Int64])?
+    /// Stamps of pages that were heard, by what the checkpoint is once they are applied.
+    private var stamps: [(epoch: String, version: Int64, stamp: Stamp)] = []
+
+    /// An answer came through to the engine.
+    mutating func heard(_ answer: ExchangeAnswer, of request: ExchangeRequest) {
+        // Another history's answer is none.
+        guard request.epoch == nil || request.epoch == answer.epoch else { return }
+        let asked = Set(request.changes.map(\.id))
+        for result in answer.results where asked.contains(result.changeID) {
+            owed[result.changeID] = result.verdict
+            if result.isClamped { clamped.insert(result.changeID) }
+        }
+        if let stamp = answer.stamp, answer.results.isEmpty, answer.page.count > 0, !answer.hasMore {
+            stamps.append((answer.epoch, answer.currentSyncVersion, stamp))
+        }
+    }
+
+    /// The device's files are older ones.
+    mutating func restored() { self = Memory() }
+
+    /// The highest stamp that the device must have taken notice of.
+    func seenStamp(_ facts: DeviceFacts) -> Stamp? {
+        stamps.filter {
+            $0.epoch == facts.epoch && $0.version <= facts.checkpoint && !facts.isInFullPass
+        }
+        .map(\.stamp).max()
+    }
+
+    /// Monotonic reads: within one history, neither the checkpoint nor a record's version falls.
+    mutating func falls(_ facts: DeviceFacts) -> [String] {
+        defer { last = (facts.epoch, facts.pass, facts.checkpoint, facts.versions) }
+        guard let last, last.epoch == facts.epoch, last.pass == facts.pass else {
+            // Verdicts of another history owe nothing to this one.
+            if last?.epoch != facts.epoch { (owed, clamped, stamps) = ([:], [], []) }
+            return []
+        }
+        var found: [String] = []
+        if facts.checkpoint < last.checkpoint {
+            found.append("the checkpoint fell from \(last.checkpoint)")
+        }
+        for (key, version) in last.versions {
+            guard let present = facts.versions[key], present < version else { continue }
+            found.append("\(key) fell from version \(version) to \(present)")
+        }
+        return found.sorted()
+    }
+
+    /// I13: what is missing of the lines that verdicts must leave.
+    mutating func missingLines(_ db: Database, _ facts: DeviceFacts, sent: [String: Change]) throws
+        -> [String]
+    {
+        let waiting = Set(facts.queue.map(\.key))
+        let settled = owed.keys.filter { !waiting.contains($0) }.sorted()
+        guard !settled.isEmpty else { return [] }
+        var found: [String] = []
+        for key in settled {
+            guard let verdict = owed.removeValue(forKey: key), let change = sent[key] else { continue }
+            let fields = Set(
+                try String.fetchAll(
+                    db.cachedStatement(sql: "SELECT coalesce(field, '') FROM sync_conflict WHERE key = ?"),
+                    arguments: [key]))
+            let events = Set(
+                try String.fetchAll(
+                    db.cachedStatement(sql: "SELECT kind FROM sync_event WHERE key = ?"), arguments: [key]))
+            found += Self.lines(verdict, change).filter { !fields.contains($0) }.map {
+                "\(key): no line about “\($0)”"
+            }
+            found += Self.events(verdict, change).filter { !events.contains($0) }.map {
+                "\(key): no event “\($0)”"
+            }
+            if clamped.remove(key) != nil, !events.contains("clamped") {
+                found.append("\(key): no event “clamped”")
+            }
+        }
+        return found
+    }
+
+    /// The fields of the journal that the verdict asks for; an empty name is the whole record.
+    private static func lines(_ verdict: Verdict, _ change: Change) -> [String] {
+        switch verdict {
+        case .applied(_, let overwrote, _): return overwrote.keys.sorted()
+        case .merged(let record) where record.presence == .live:
+            guard change.operation != .delete else { return [""] }
+            return change.fields.keys.sorted().filter { name in
+                guard let delta = change.fields[name], let theirs = record.fields[name] else {
+                    return false
+                }
+                let isPlain = delta.rule == .lastWriter || delta.rule == .check
+                return isPlain && !theirs.isSame(as: delta.new)
+            }
+        case .conflict(let record):
+            return change.fields.keys.sorted().filter { name in
+                guard let delta = change.fields[name], delta.rule == .check,
+                    let theirs = record.fields[name]
+                else {
+                    return false
+                }
+                return !theirs.isSame(as: delta.old ?? .null) && !theirs.isSame(as: delta.new)
+            }
+        case .merged, .rejected, .blocked, .retry: return []
+        }
+    }
+
+    private static func events(_ verdict: Verdict, _ change: Change) -> [String] {
+        switch verdict {
+        case .merged(let record) where record.presence != .live && change.operation != .delete: ["died"]
+        case .rejected(let rejection): [rejection.code == .expired ? "expired" : "setAside"]
+        default: []
+        }
+    }
+}

@@ -1,0 +1,56 @@
+import SyncCore
+
+/// What leaves a device is what its app wrote: the same values under the same rules, none left out.
+struct SentCheck {
+    let schema: Schema
+
+    /// Where the change as it is sent says something else than the write of its key, in words.
+    func differences(_ written: Ledger.Entry, _ sent: Change) -> [String] {
+        if (written.operation == .delete) != (sent.operation == .delete) {
+            return ["\(sent.operation), not a delete"]
+        }
+        var found: [String] = []
+        if written.isUnit, sent.unit == nil { found.append("not as a member of its unit") }
+        guard sent.operation != .delete else { return found }
+        for name in written.values.keys.sorted() {
+            guard let value = written.values[name], let field = schema[written.record.entity]?.field(name)
+            else {
+                continue
+            }
+            guard let delta = sent.fields[name] else {
+                found.append("without \(name)")
+                continue
+            }
+            // A create's fields have no value before, so the rules mean the same to it.
+            if sent.operation == .update, delta.rule != field.rule {
+                found.append("\(name) as \(delta.rule)")
+            }
+            switch field.rule {
+            case .lastWriter, .check:
+                if !delta.new.isSame(as: value) { found.append("\(name) is \(delta.new), not \(value)") }
+            case .sum:
+                let (mine, theirs) = (
+                    difference(written.before[name], value), difference(delta.old, delta.new)
+                )
+                if sent.operation == .update, let mine, mine != theirs {
+                    found.append("\(name) adds \(theirs ?? 0), not \(mine)")
+                }
+            case .union: break
+            }
+        }
+        return found
+    }
+
+    private func difference(_ old: FieldValue?, _ new: FieldValue) -> Double? {
+        guard let old = old.flatMap(number), let new = number(new) else { return nil }
+        return new - old
+    }
+
+    private func number(_ value: FieldValue) -> Double? {
+        switch value {
+        case .int(let number): Double(number)
+        case .double(let number): number
+        default: nil
+        }
+    }
+}

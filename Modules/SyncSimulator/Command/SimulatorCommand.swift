@@ -1,0 +1,144 @@
+import Foundation
+public import SyncCore
+
+/// `simulate --seeds N [--from S]`: runs seeds, prints rate, violations and coverage, and how to replay.
+///
+/// A program of one line puts an app's own entities under it: `try SimulatorCommand.run(entities: [note])`.
+public enum SimulatorCommand {
+    /// Does what the command line asks for; ends the program with 1 where a seed failed or a planted bug was not found.
+    /// - Parameters:
+    ///   - entities: what is synced; what users do with it follows from the declared fields.
+    ///   - deltas: how devices compose and replay deltas; an app's own merge rules go here.
+    ///   - line: the command line without the program's name.
+    /// - Throws: for a command line that it does not understand, or entities that do not fit together.
+    public static func run(
+        entities: [EntitySchema] = SimulationSchema.entities, deltas: any DeltaCalculation = LastWriterDeltas(),
+        line: [String] = Array(CommandLine.arguments.dropFirst())
+    ) throws {
+        let arguments = try Arguments(line)
+        let options = try arguments.options(entities, deltas)
+        if arguments.prints {
+            try printTrace(arguments, options)
+        } else if arguments.shrinks {
+            try shrink(arguments, options)
+        } else if arguments.plants {
+            try plant(arguments, options)
+        } else {
+            try campaign(arguments, options)
+        }
+    }
+
+    // MARK: Many seeds
+
+    private static func campaign(_ arguments: Arguments, _ options: SimulationOptions) throws {
+        let began = Date()
+        let end = arguments.minutes.map { began.addingTimeInterval($0 * 60) }
+        let totals = Workers.run(seeds: arguments.seeds, jobs: arguments.jobs, until: end) {
+            seed, totals in
+            let report = try Simulation.run(seed: seed, options)
+            totals.add(report)
+            if seed % 10 == 0 {
+                totals.add(first: report, second: try Simulation.run(seed: seed, options))
+            }
+            if !report.violations.isEmpty { show(report) }
+        }
+        let seconds = Date().timeIntervalSince(began)
+        show(totals, seconds: seconds)
+        if !totals.failing.isEmpty || !totals.unequal.isEmpty { exit(1) }
+        // A few seeds cannot reach everything.
+        if totals.seeds >= 1_000, !totals.missed.isEmpty { exit(1) }
+    }
+
+    private static func show(_ report: SeedReport) {
+        say("seed \(report.seed):")
+        for violation in report.violations.prefix(5) { say("  \(violation)") }
+        say(
+            "  replay: Tests/run simulate --trace \(report.seed)   shrink: Tests/run simulate --shrink \(report.seed)"
+        )
+    }
+
+    private static func show(_ totals: RunTotals, seconds: Double) {
+        let rate = Double(totals.seeds) / seconds
+        say("seeds        \(totals.seeds) (\(totals.counted) count), \(format(rate)) a second")
+        say("local writes \(totals.localWrites), requests \(totals.requests)")
+        say(
+            "run twice    \(totals.repeated), with another trace \(totals.unequal.count) \(totals.unequal)"
+        )
+        say("violations   \(totals.failing.count) seeds \(totals.failing.map(\.seed).sorted())")
+        let kinds = Dictionary(grouping: totals.failing) { $0.violations.first?.invariant ?? "" }
+        for kind in kinds.keys.sorted() { say("  \(kind): \(kinds[kind]?.count ?? 0) seeds") }
+        say("faults that struck:")
+        for name in totals.faults.keys.sorted() { say("  \(name): \(totals.faults[name] ?? 0)") }
+        say("situations reached:")
+        for situation in Situation.allCases {
+            say("  \(situation.rawValue): \(totals.coverage[situation].map(String.init) ?? "NEVER")")
+        }
+        if !totals.missed.isEmpty {
+            say("MISSED: \(totals.missed.map(\.rawValue).joined(separator: "; "))")
+        }
+    }
+
+    private static func format(_ number: Double) -> String { String(format: "%.1f", number) }
+
+    // MARK: One seed
+
+    private static func printTrace(_ arguments: Arguments, _ options: SimulationOptions) throws {
+        var live = options
+        live.onLine = { say($0) }
+        for seed in arguments.seeds {
+            let report = try Simulation.run(seed: seed, live)
+            say(
+                "seed \(seed): \(report.localWrites) writes, \(report.faultCount) faults, trace \(report.traceHash)"
+            )
+            for violation in report.violations { say(violation) }
+        }
+    }
+
+    private static func shrink(_ arguments: Arguments, _ options: SimulationOptions) throws {
+        for seed in arguments.seeds {
+            let least = try Shrinker.shrink(seed: seed, options)
+            func list(_ numbers: Set<Int>) -> String {
+                numbers.sorted().map(String.init).joined(separator: ",")
+            }
+            say(
+                "Tests/run simulate --trace \(seed) --without-steps \(list(least.withoutSteps)) "
+                    + "--without-faults \(list(least.withoutFaults))")
+            var traced = least
+            traced.keepsTrace = true
+            let report = try Simulation.run(seed: seed, traced)
+            for line in report.trace { say(line) }
+            for violation in report.violations { say(violation) }
+        }
+    }
+
+    // MARK: Planted bugs
+
+    /// Plants each bug in turn and runs seeds until one fails.
+    private static func plant(_ arguments: Arguments, _ options: SimulationOptions) throws {
+        var missed: [PlantedBug] = []
+        for bug in arguments.bugs {
+            var planted = options
+            planted.bug = bug
+            // A seed that fails without the bug finds nothing.
+            let found = try arguments.seeds.first { seed in
+                try !Simulation.run(seed: seed, planted).violations.isEmpty
+                    && Simulation.run(seed: seed, options).violations.isEmpty
+            }
+            if let found {
+                let report = try Simulation.run(seed: found, planted)
+                say(
+                    "\(bug.rawValue): seed \(found): \(report.violations.first.map(String.init(describing:)) ?? "")"
+                )
+            } else {
+                say("\(bug.rawValue): NOT FOUND in \(arguments.seeds.count) seeds")
+                missed.append(bug)
+            }
+        }
+        if !missed.isEmpty { exit(1) }
+    }
+}
+
+/// Writes a line at once: a run that is ended from outside has said what it found.
+func say(_ line: Any) {
+    FileHandle.standardOutput.write(Data("\(line)\n".utf8))
+}

@@ -1,0 +1,89 @@
+import SyncCore
+import SyncTesting
+
+/// The model server beside the reference server: it is told everything that the other decided, and must come to the same.
+///
+/// The model keeps all accepted writes and works each value out from the whole set, so this is the check of the values
+/// themselves: at the end each field is what the last writer, the sums and the unions of all accepted changes make it.
+final class Shadow: @unchecked Sendable {
+    // Sendable: all of it is used by the one thread that drives the executor.
+    private let model: ModelServer
+    private var kept: ModelServer.Backup?
+    /// What the reference server ruled out or put off, by key, while one request is told.
+    private final class Rulings: @unchecked Sendable {
+        // Sendable: as the shadow.
+        var byKey: [String: ModelServer.Ruling] = [:]
+    }
+    private let rulings = Rulings()
+
+    init(schema: Schema, clock: any WallClock) {
+        model = ModelServer(schema: schema, clock: clock)
+        model.ruling = { [rulings] in rulings.byKey[$0.id] ?? .decide }
+    }
+
+    func backUp() { kept = model.backup() }
+    func restore() { if let kept { model.restore(kept) } }
+
+    /// Tells the model a request and what the reference server answered.
+    /// - Returns: where the two decide differently, in words.
+    func differences(_ request: ExchangeRequest, _ results: [ChangeResult]) -> [String] {
+        let theirs = Dictionary(
+            results.map { ($0.changeID, $0) }, uniquingKeysWith: { first, _ in first })
+        rulings.byKey = [:]
+        for result in results where !result.isDuplicate {
+            switch result.verdict {
+            case .rejected(let rejection) where rejection.code == .forbidden:
+                rulings.byKey[result.changeID] = .reject(rejection)
+            case .retry: rulings.byKey[result.changeID] = .retry(afterSeconds: nil)
+            default: break
+            }
+        }
+        var copy = request
+        (copy.epoch, copy.dataset, copy.lastSyncVersion, copy.fullPass, copy.limit) = (
+            model.epoch, nil, 0, true, 1
+        )
+        let mine: [ChangeResult]
+        do { mine = try model.answer(copy).results } catch {
+            return ["the model answers with \(error)"]
+        }
+        return mine.compactMap { result in
+            guard let other = theirs[result.changeID] else { return "\(result.changeID) has no verdict" }
+            // One may forget what the other still knows: then nothing was done again.
+            if result.isDuplicate || other.isDuplicate || result.isExpired || other.isExpired {
+                let isNew =
+                    !(result.isDuplicate || result.isExpired) || !(other.isDuplicate || other.isExpired)
+                return isNew && result.verdict.isDecided && other.verdict.isDecided
+                    ? "\(result.changeID) is done again by one: \(result.verdict.name), \(other.verdict.name)"
+                    : nil
+            }
+            guard result.verdict.name != other.verdict.name || result.isClamped != other.isClamped else {
+                return nil
+            }
+            return "\(result.changeID) is \(result.verdict.name) by the model, and \(other.verdict.name)"
+        }
+    }
+
+    /// Where the records differ, in words; versions are each server's own.
+    func differences(_ records: [ServerRecord]) -> [String] {
+        let mine = Dictionary(uniqueKeysWithValues: model.records.map { ($0.key, $0) })
+        let theirs = Dictionary(uniqueKeysWithValues: records.map { ($0.key, $0) })
+        return Set(mine.keys).union(theirs.keys).sorted().compactMap { key in
+            let (a, b) = (mine[key], theirs[key])
+            guard a?.presence == .live || b?.presence == .live else { return nil }
+            guard a?.presence == b?.presence else { return "\(key) lives on one side only" }
+            for name in Set(a?.fields.keys.map(\.self) ?? []).union(b?.fields.keys.map(\.self) ?? [])
+                .sorted()
+            {
+                let (x, y) = (a?.fields[name] ?? .null, b?.fields[name] ?? .null)
+                if !x.isSame(as: y) { return "\(key).\(name) is \(y), and by all accepted changes \(x)" }
+            }
+            return nil
+        }
+    }
+}
+
+extension ChangeResult {
+    var isExpired: Bool {
+        if case .rejected(let rejection) = verdict { rejection.code == .expired } else { false }
+    }
+}

@@ -1,0 +1,234 @@
+import GRDB
+@testable import Storage
+import SyncCore
+import Testing
+
+/// What the simulator found, each in its smallest form.
+@Suite("Found by the simulator")
+struct FoundBySeedsTests {
+    @Test("Seed 46: what a full pass does not bring, and a card under it held up, goes when that is decided")
+    func heldByPass() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try await f.apply(record("board", "b2", 4, ["name": "Other"]))
+        try f.insertCard("n")
+        try await f.store.beginFullPass(epoch: nil)
+        _ = try await f.store.apply(
+            PageSlice(
+                records: [record("board", "b1", 1, ["name": "Board"]), record("board", "b2", 4, ["name": "Other"])],
+                from: 0, checkpoint: 5, epoch: Fixture.epoch))
+        _ = try await f.store.endFullPass(confirmed: true)
+        #expect(try f.int("SELECT count(*) FROM list") == 1)
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .merged(record("card", "n", 9, [:], .deleted))))
+        #expect(try f.int("SELECT count(*) FROM list") == 0)
+        #expect(try await f.store.position().held == 0)
+    }
+
+    @Test("Seed 4: in a new epoch a dead board goes when the refused list under it is given up")
+    func heldInNewEpoch() async throws {
+        let f = try Fixture()
+        try await f.apply(record("board", "b1", 1, ["name": "Board"]), record("board", "b2", 2, ["name": "B"]))
+        try f.sql("UPDATE board SET name = 'Mine' WHERE id = 'b1'")
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('n', 'N', 'b1')")
+        try await f.store.beginFullPass(epoch: "e-2")
+        _ = try await f.store.apply(
+            PageSlice(records: [record("board", "b2", 1, ["name": "B"])], from: 0, checkpoint: 1, epoch: "e-2"))
+        _ = try await f.store.endFullPass(confirmed: true)
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .refused("notFound")), (claim.keys[1], .refused("missingReference")))
+        #expect(try f.int("SELECT count(*) FROM board WHERE id = 'b1'") == 1)
+        for failure in try await f.store.failures() { _ = try await f.store.discard(failure.queued.change.id) }
+        #expect(try f.int("SELECT count(*) FROM list") == 0)
+        #expect(try f.int("SELECT count(*) FROM board WHERE id = 'b1'") == 0)
+        #expect(try await f.store.position().held == 0)
+    }
+
+    @Test("Seed 12: a delete that is tried again and loses brings back what was under the record, too")
+    func retriedDeleteLoses() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("DELETE FROM card WHERE id = 'c1'")
+        try f.sql("DELETE FROM list WHERE id = 'l1'")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .refused()), (claim.keys[1], .refused()))
+        #expect(try f.hasCard())
+        let list = try #require(try await f.store.failures().first { $0.queued.change.record.entity == "list" })
+        _ = try await f.store.retry(list.queued.change.id)
+        #expect(try !f.hasCard())
+        let again = try await f.claim()
+        #expect(again.told == ["delete list l1"])
+        try await f.settle(
+            (again.keys[0], .merged(record("list", "l1", 7, ["name": "Theirs", "idBoard": "b1", "pos": 1.0]))))
+        #expect(try f.text("SELECT name FROM list") == "Theirs")
+        #expect(try f.hasCard())
+        #expect(try f.card("name") == "Card")
+        #expect(try await f.store.position().held == 0)
+    }
+
+    @Test("Seed 48: a card acknowledged beside its list's death comes back with the list")
+    func revivedInOneRequest() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE list SET name = 'B' WHERE id = 'l1'")
+        try f.insertCard("n", name: "New")
+        let claim = try await f.claim()
+        // The list was dead when its update came, and lives again since a later change of the same request.
+        try await f.settle(
+            (claim.keys[0], .merged(record("list", "l1", 12, [:], .deleted))), (claim.keys[1], .applied(14)))
+        #expect(try !f.hasCard("n"))
+        try await f.apply(record("list", "l1", 13, ["name": "B", "idBoard": "b1", "pos": 1.0]))
+        #expect(try f.card("name", "n") == "New")
+        #expect(try f.hasCard())
+        #expect(try await f.store.position().held == 0)
+    }
+
+    @Test("Seed 48: what waits for a dead list is forgotten with its own tombstone")
+    func diesWithItsList() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE list SET name = 'B' WHERE id = 'l1'")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .merged(record("list", "l1", 12, [:], .deleted))))
+        #expect(try await f.store.position().held == 1)
+        try await f.apply(record("card", "c1", 13, [:], .deleted))
+        #expect(try await f.store.position().held == 0)
+        #expect(try !f.hasCard())
+    }
+
+    @Test("Seed 73: an edit of a dead record that cannot be shown stops neither the queue nor the page")
+    func unshownRevival() async throws {
+        let f = try Fixture()
+        try await f.apply(record("board", "b1", 1, ["name": "Board"]))
+        try f.sql("UPDATE board SET closed = 1 WHERE id = 'b1'")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .refused()))
+        try await f.apply(record("board", "b1", 2, [:], .deleted))
+        _ = try await f.store.retry(claim.keys[0])
+        try await f.apply(record("board", "b1", 3, [:], .deleted), record("board", "b2", 4, ["name": "Other"]))
+        #expect(try f.text("SELECT name FROM board WHERE id = 'b2'") == "Other")
+        let again = try await f.claim()
+        #expect(again.told == ["update board b1"])
+        try await f.settle((again.keys[0], .merged(record("board", "b1", 5, ["name": "Board", "closed": true]))))
+        #expect(try f.text("SELECT name FROM board WHERE id = 'b1'") == "Board")
+        #expect(try await f.store.position().held == 0)
+    }
+
+    @Test("Seed 155: a held record that breaks a foreign key of the app's stops neither the queue nor a page")
+    func brokenKey() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("CREATE TABLE note (id TEXT PRIMARY KEY, card TEXT NOT NULL REFERENCES card (id))")
+        try f.sql("INSERT INTO note VALUES ('note', 'c1')")
+        try await f.apply(record("card", "c1", 5, [:], .deleted))
+        #expect(try await f.store.position().held == 1)
+        try await f.apply(record("board", "b2", 6, ["name": "Other"]))
+        #expect(try f.int("SELECT count(*) FROM sync_record WHERE id = 'b2'") == 1)
+        #expect(try await f.store.position().held == 1)
+        try f.sql("UPDATE list SET name = 'B' WHERE id = 'l1'")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .applied(7)))
+        #expect(try await f.store.summary() == QueueSummary())
+        try f.sql("DELETE FROM note")
+        try await f.claim()
+        #expect(try !f.hasCard())
+        #expect(try await f.store.position().held == 0)
+    }
+
+    @Test("Seed 130: a verdict that moves a card into a list that is not here yet waits for the list")
+    func mergedBeforeItsParent() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET name = 'B' WHERE id = 'c1'")
+        let claim = try await f.claim()
+        try await f.settle(
+            (claim.keys[0], .merged(record("card", "c1", 12, ["name": "Theirs", "idList": "l2", "pos": 1.0]))))
+        #expect(try await f.store.summary() == QueueSummary())
+        try await f.apply(record("list", "l2", 11, ["name": "Two", "idBoard": "b1"]))
+        #expect(try f.card("idList") == "l2")
+        #expect(try f.card("name") == "Theirs")
+        #expect(try await f.store.position().held == 0)
+    }
+
+    @Test("Seed 223: an expired change leaves what the server said last; what came of it is in the next page")
+    func expired() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET name = 'Mine' WHERE id = 'c1'")
+        let claim = try await f.claim()
+        try await f.apply(record("card", "c1", 9, ["name": "Theirs", "idList": "l1", "pos": 1.0]))
+        try await f.settle((claim.keys[0], .refused("expired")))
+        #expect(try f.card("name") == "Theirs")
+        #expect(try await f.store.summary() == QueueSummary())
+        #expect(try f.int("SELECT count(*) FROM sync_event WHERE kind = 'expired'") == 1)
+    }
+
+    @Test("Seed 237: taking back one member of a sent unit says which inverse undoes the others")
+    func cancelledUnit() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try await f.store.write(unit: true) { db in
+            try db.execute(sql: "INSERT INTO card (id, name, idList) VALUES ('n', 'N', 'l1')")
+            try db.execute(sql: "UPDATE card SET name = 'B' WHERE id = 'c1'")
+        }
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .unanswered), (claim.keys[1], .unanswered))
+        // What it wrote is written again: nothing of it is left to undo.
+        try f.sql("UPDATE card SET name = 'C' WHERE id = 'c1'")
+        let outcome = try await f.store.cancel(claim.keys[1])
+        let last = try #require(try f.changes().last)
+        #expect(last.operation == .delete && last.record.id == "n")
+        #expect(outcome == .inverse(last.id))
+    }
+
+    @Test("Seed 130: a sent delete is not taken back once its parent is gone")
+    func cancelledWithoutParent() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("DELETE FROM card WHERE id = 'c1'")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .unanswered))
+        try f.sql("DELETE FROM list WHERE id = 'l1'")
+        #expect(try await f.store.cancel(claim.keys[0]) == .tooLate)
+        #expect(try f.changes().map(\.operation) == [.delete, .delete])
+    }
+
+    @Test("Seed 26: what a retried delete took along does not wait once the delete is done")
+    func retriedDeleteIsDone() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("DELETE FROM card WHERE id = 'c1'")
+        try f.sql("DELETE FROM list WHERE id = 'l1'")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .refused()), (claim.keys[1], .refused()))
+        _ = try await f.store.retry(claim.keys[1])
+        #expect(try await f.store.position().held == 1)
+        let again = try await f.claim()
+        try await f.settle((again.keys[0], .applied(9)))
+        #expect(try await f.store.position().held == 0)
+        // Somebody brings the list back: the card comes with a new version.
+        try await f.apply(
+            record("list", "l1", 10, ["name": "List", "idBoard": "b1"]),
+            record("card", "c1", 11, ["name": "Card", "idList": "l1"]))
+        #expect(try f.hasCard())
+    }
+
+    @Test("Seed 30: deleting a refused record gives up what needs it, and not what was written beside it as a unit")
+    func refusedInUnit() async throws {
+        let f = try Fixture()
+        try await f.apply(record("board", "b1", 1, ["name": "Board"]))
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('n', 'N', 'b1')")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .refused()))
+        try await f.store.write(unit: true) { db in
+            try db.execute(sql: "INSERT INTO card (id, name, idList) VALUES ('c', 'C', 'n')")
+            try db.execute(sql: "UPDATE board SET name = 'Mine' WHERE id = 'b1'")
+        }
+        #expect(try await f.claim().changes.isEmpty)
+        try f.sql("DELETE FROM list WHERE id = 'n'")
+        let next = try await f.claim()
+        #expect(next.told == ["update board b1"])
+        #expect(try f.text("SELECT name FROM board") == "Mine")
+        #expect(try f.int("SELECT count(*) FROM sync_event WHERE kind = 'cancelled' AND id = 'n'") ?? 0 > 0)
+    }
+}
