@@ -22,7 +22,7 @@ final class SimulatedDevice {
     private let options: SimulationOptions
 
     /// What the app that is installed now declares; an older app knows less.
-    private(set) var schema: Schema
+    private var installed: Schema
     /// Counts processes; a restored device has another number, and so other keys.
     private(set) var generation = 0
     private(set) var process: Process?
@@ -68,7 +68,7 @@ final class SimulatedDevice {
         self.executor = executor
         self.record = record
         self.options = options
-        schema = options.schema
+        installed = options.schema
         wallClock = ManualWallClock(
             ManualWallClock.usualStart + clockOffset, following: executor.clock, rate: clockRate)
         network = DeviceNetwork(device: index, server: server, clock: executor.clock, record: record)
@@ -85,7 +85,10 @@ final class SimulatedDevice {
     // MARK: Life and death
 
     /// Another version of the app is installed; it counts from the next start on.
-    func install(_ schema: Schema) { self.schema = schema }
+    func install(_ schema: Schema) { installed = schema }
+
+    /// What the app that runs now declares.
+    var schema: Schema { process?.store.schema ?? installed }
 
     /// Another user signs in over this one's file.
     /// - Returns: whether the file was kept from them (I10).
@@ -122,7 +125,7 @@ final class SimulatedDevice {
         configuration.executor = storeLane
         configuration.statementHook = { [hook] sql in hook.statement(sql) }
         let store = try Store(
-            path: folder.databasePath, schema: schema, account: Self.account, configuration: configuration
+            path: folder.databasePath, schema: installed, account: Self.account, configuration: configuration
         )
         if let planted = options.bug?.sql {
             hook.isClearing = true
