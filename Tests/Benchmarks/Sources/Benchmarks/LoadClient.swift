@@ -93,11 +93,16 @@ struct LoadClient {
         private static let length = Array("ontent-length:".utf8)
 
         private static func find(_ needle: [UInt8], in bytes: [UInt8], from: Int) -> Int? {
-            guard !bytes.isEmpty else { return nil }
-            return bytes.withUnsafeBytes { bytes in
-                needle.withUnsafeBytes { needle in
-                    memmem(bytes.baseAddress! + from, bytes.count - from, needle.baseAddress!, needle.count)
-                        .map { bytes.baseAddress!.distance(to: UnsafeRawPointer($0)) }
+            bytes.withUnsafeBufferPointer { bytes in
+                needle.withUnsafeBufferPointer { needle in
+                    var place = from
+                    while place + needle.count <= bytes.count {
+                        var same = 0
+                        while same < needle.count, bytes[place + same] == needle[same] { same += 1 }
+                        if same == needle.count { return place }
+                        place += 1
+                    }
+                    return nil
                 }
             }
         }
