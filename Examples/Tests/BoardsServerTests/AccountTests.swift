@@ -7,7 +7,7 @@ import Testing
 @testable import BoardsServer
 
 /// Who may come in, and how often.
-@Suite("an account", .timeLimit(.minutes(1))) struct AccountTests {
+@Suite("an account", .timeLimit(.minutes(15))) struct AccountTests {
     @Test("a tokens file: comments, blanks, tabs; lines that are neither are counted, not told")
     func lines() {
         let table = TokenTable("# tokens\n\n t1 alice \nt2\tbob # his phone\nodd\nt1 mallory\na b c\n")

@@ -4,7 +4,7 @@ import Testing
 @testable import BoardsServer
 
 /// What may come as a body, how large, and in which encoding; and how answers are packed.
-@Suite("a body", .timeLimit(.minutes(1))) struct BodyTests {
+@Suite("a body", .timeLimit(.minutes(15))) struct BodyTests {
     private static let json = ["Content-Type": "application/json"]
 
     @Test(

@@ -5,7 +5,7 @@ import Testing
 @testable import BoardsServer
 
 /// What one connection may do, and what it is told: over raw sockets, with deadlines of moments.
-@Suite("a connection", .timeLimit(.minutes(1))) struct ConnectionTests {
+@Suite("a connection", .timeLimit(.minutes(15))) struct ConnectionTests {
     @Test("two requests on one connection get two answers, and it stays open")
     func keepAlive() async throws {
         try await TestServer.run(HeldBackend()) { server in

@@ -5,7 +5,7 @@ import Testing
 @testable import BoardsServer
 
 /// Server-sent events, as PROTOCOL.md, section 3, has them.
-@Suite("an event stream", .timeLimit(.minutes(1))) struct EventTests {
+@Suite("an event stream", .timeLimit(.minutes(15))) struct EventTests {
     private static let ask = "GET /api/events HTTP/1.1\r\nHost: localhost\r\n"
 
     @Test("a commit is an event with the version as its id, told to all streams of the account")

@@ -4,7 +4,7 @@ import Testing
 @testable import BoardsServer
 
 /// What stands at which path, and what is said where nothing stands.
-@Suite("a route", .timeLimit(.minutes(1))) struct RouteTests {
+@Suite("a route", .timeLimit(.minutes(15))) struct RouteTests {
     @Test("a path that is not there is 404 notFound", arguments: ["/", "/api", "/api/sync/", "/1", "/x?y=z", "//"])
     func unknown(path: String) async throws {
         try await TestServer.run(HeldBackend()) { server in

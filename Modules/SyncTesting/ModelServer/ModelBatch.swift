@@ -129,7 +129,13 @@ struct ModelBatch {
                 let stamps = [counted.stamp] + counted.fields.values.compactMap(\.stamp)
                 state.stamp = stamps.reduce(state.stamp, max)
             }
-            return ChangeResult(changeID: change.id, verdict: verdict, isClamped: isClamped)
+            // What was refused counts as nothing, at no time.
+            let counts =
+                switch verdict {
+                case .applied, .merged: true
+                default: false
+                }
+            return ChangeResult(changeID: change.id, verdict: verdict, isClamped: isClamped && counts)
         }
     }
 
