@@ -27,6 +27,8 @@ public struct StoreConfiguration: Sendable {
     public var createsTables: Bool
     /// The app's own migrations, run before its tables are looked at.
     public var migrations: AppMigrations?
+    /// Derived data of the app's, rebuilt in the transaction that touches what it depends on.
+    public var snapshots: [SnapshotBuilder]
     /// For tests: sees each SQL statement before it runs on the writing connection; `false` breaks it off.
     public var statementHook: (@Sendable (String) -> Bool)?
 
@@ -35,7 +37,8 @@ public struct StoreConfiguration: Sendable {
         clock: any WallClock = SystemWallClock(),  // live
         keySeed: Int64? = nil, fixesTriggerClock: Bool = false,
         executor: (any SerialExecutor)? = FileExecutor(),  // live
-        createsTables: Bool = true, migrations: AppMigrations? = nil, statementHook: (@Sendable (String) -> Bool)? = nil
+        createsTables: Bool = true, migrations: AppMigrations? = nil,
+        snapshots: [SnapshotBuilder] = [], statementHook: (@Sendable (String) -> Bool)? = nil
     ) {
         self.synchronous = synchronous
         self.busyTimeout = busyTimeout
@@ -46,6 +49,7 @@ public struct StoreConfiguration: Sendable {
         self.executor = executor
         self.createsTables = createsTables
         self.migrations = migrations
+        self.snapshots = snapshots
         self.statementHook = statementHook
     }
 }
