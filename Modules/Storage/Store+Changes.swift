@@ -8,8 +8,12 @@ extension Store: ChangeLog {
         let (result, touched) = try performWithHeld("settling the queue") { db, isRetrying in
             // A late holder's verdicts count; what goes next is the present holder's to say.
             let mayClaim = try Lease.isHeld(db, generation)
-            let settled = try context.changes.settle(db, settlement, claim: mayClaim ? claim : nil, now: now)
-            return (settled.claim, settled.touched + (isRetrying ? try retryHeld(db, now) : []))
+            let ahead = try context.records(db, of: settlement.outcomes.map(\.changeID))
+            return try context.deriving(db, now: now, ahead: ahead) {
+                let settled = try context.changes.settle(db, settlement, claim: mayClaim ? claim : nil, now: now)
+                let touched = settled.touched + (isRetrying ? try retryHeld(db, now) : [])
+                return ((settled.claim, touched), touched)
+            }
         }
         if !settlement.outcomes.isEmpty || !result.changes.isEmpty { stateSpeakers.speak() }
         if !touched.isEmpty { appliedSpeakers.speak() }
@@ -62,8 +66,10 @@ extension Store: ChangeRepair {
     public func retry(_ changeID: String) throws(StoreFailure) -> String {
         let now = now
         let (key, touched) = try perform("retrying a change") { db in
-            let retried = try context.changes.retry(db, changeID, now: now)
-            return (retried.key, retried.touched)
+            try context.deriving(db, now: now, ahead: context.records(db, of: [changeID])) {
+                let retried = try context.changes.retry(db, changeID, now: now)
+                return ((retried.key, retried.touched), retried.touched)
+            }
         }
         repaired(touched)
         return key
@@ -72,8 +78,11 @@ extension Store: ChangeRepair {
     public func discard(_ changeID: String) throws(StoreFailure) -> [String] {
         let now = now
         let (keys, touched) = try performWithHeld("discarding a change") { db, isRetrying in
-            let discarded = try context.changes.discard(db, changeID, now: now)
-            return (discarded.keys, discarded.touched + (isRetrying ? try retryHeld(db, now) : []))
+            try context.deriving(db, now: now, ahead: context.records(db, of: [changeID])) {
+                let discarded = try context.changes.discard(db, changeID, now: now)
+                let touched = discarded.touched + (isRetrying ? try retryHeld(db, now) : [])
+                return ((discarded.keys, touched), touched)
+            }
         }
         repaired(touched)
         return keys
@@ -82,8 +91,11 @@ extension Store: ChangeRepair {
     public func cancel(_ changeID: String) throws(StoreFailure) -> CancelOutcome {
         let now = now
         let (outcome, touched) = try performWithHeld("cancelling a change") { db, isRetrying in
-            let cancelled = try context.changes.cancel(db, changeID, now: now)
-            return (cancelled.outcome, cancelled.touched + (isRetrying ? try retryHeld(db, now) : []))
+            try context.deriving(db, now: now, ahead: context.records(db, of: [changeID])) {
+                let cancelled = try context.changes.cancel(db, changeID, now: now)
+                let touched = cancelled.touched + (isRetrying ? try retryHeld(db, now) : [])
+                return ((cancelled.outcome, touched), touched)
+            }
         }
         repaired(touched)
         return outcome

@@ -46,6 +46,7 @@ extension Store {
                 }
             }
             try EngineTables.empty(db)
+            try context.emptySnapshots(db)
             try Meta.set(db, .device, Clock.freshKey(db))
             try Journal.event(db, .wiped, at: now)
         }

@@ -9,7 +9,7 @@ extension Store: RecordStore {
                 epoch: try Meta.text(db, .epoch), checkpoint: try Meta.integer(db, .checkpoint) ?? 0,
                 isInFullPass: try Meta.integer(db, .passRuns) == 1,
                 awaitsConfirmation: try Meta.integer(db, .passAwaits) == 1, held: try HeldRecords.count(db),
-                clockOffsetMilliseconds: try ClockOffset.known(db))
+                clockOffsetMilliseconds: try ClockOffset.known(db), scopes: try Scopes.read(db)?.asked)
         }
     }
 
@@ -46,19 +46,27 @@ extension Store: RecordStore {
         return try perform("applying a slice") { db in
             let checkpoint = try Meta.integer(db, .checkpoint) ?? 0
             let epoch = try Meta.text(db, .epoch)
-            guard slice.from <= checkpoint, epoch == nil || epoch == slice.epoch else {
+            var scopes = try Scopes.read(db)
+            guard slice.scopes == nil ? slice.from <= checkpoint && scopes == nil : scopes?.covers(slice) ?? false,
+                epoch == nil || epoch == slice.epoch
+            else {
                 return SliceReport(wasDropped: true)
             }
             try Lease.check(db, leaseGeneration)
             if epoch == nil { try Meta.set(db, .epoch, slice.epoch) }
-            let report = try RowWriter.applying(db) {
-                let applier = try SliceApplier(db, context, now: now)
-                try applier.apply(records)
-                if retriesHeld { try applier.retryHeld([.constraint, .unsent], limit: 100) }
-                return applier.report
+            let report = try context.deriving(db, now: now, ahead: records.map(\.key)) {
+                let report = try RowWriter.applying(db) {
+                    let applier = try SliceApplier(db, context, now: now)
+                    try applier.apply(records)
+                    if retriesHeld { try applier.retryHeld([.constraint, .unsent], limit: 100) }
+                    return applier.report
+                }
+                return (report, report.touched)
             }
             // A late copy of an earlier page takes nothing back.
-            if movesCheckpoint, slice.checkpoint > checkpoint {
+            if movesCheckpoint, scopes?.advance(to: slice.checkpoint) ?? false {
+                try scopes?.write(db)
+            } else if movesCheckpoint, scopes == nil, slice.checkpoint > checkpoint {
                 try Meta.set(db, .checkpoint, slice.checkpoint)
             }
             try Clock.observe(db, slice.stamp)
@@ -129,7 +137,10 @@ extension Store: RecordStore {
     public func endFullPass(confirmed: Bool) throws(StoreFailure) -> FullPassEnd {
         let now = now
         let end = try perform("ending a full pass") { db in
-            try RowWriter.applying(db) { try FullPass.end(db, context, confirmed: confirmed, now: now) }
+            // What a pass takes away is known to the pass alone: everything derived is made anew.
+            try context.derivingAll(db, now: now) {
+                try RowWriter.applying(db) { try FullPass.end(db, context, confirmed: confirmed, now: now) }
+            }
         }
         appliedSpeakers.speak()
         stateSpeakers.speak()

@@ -51,7 +51,7 @@ public actor Store {
         configuration: StoreConfiguration = .init()
     ) throws(StoreFailure) {
         let context = try Opening.prepare(database, schema, account: account, configuration)
-        self.init(Opening.Opened(database: database, context: context), schema, configuration)
+        self.init(Opening.Opened(database: database, context: context, sequence: nil), schema, configuration)
     }
 
     private init(_ opened: Opening.Opened, _ schema: Schema, _ configuration: StoreConfiguration) {
@@ -63,7 +63,7 @@ public actor Store {
         self.configuration = configuration
         executor = configuration.executor ?? FileExecutor()  // live
         let (queue, state) = (queueSpeakers, stateSpeakers)
-        observer = QueueObserver {
+        observer = QueueObserver(seen: opened.sequence) {
             queue.speak()
             state.speak()
         }

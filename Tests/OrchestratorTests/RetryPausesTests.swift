@@ -39,11 +39,20 @@ import Testing
     @Test("Without the credentials, or with another data set, trying again by itself changes nothing")
     func hopeless() {
         var pauses = RetryPauses(EngineConfiguration())
-        for end in [CycleEnd.needsCredentials, .otherDataset, .awaitsConfirmation, .cancelled] {
+        for end in [CycleEnd.needsCredentials, .otherDataset, .cancelled] {
             var report = CycleReport()
             report.end = end
             #expect(pauses.next(after: report, QueueSummary(pending: 1), nowMilliseconds: 0) == nil)
         }
+    }
+
+    @Test("DL-10 what waits for the app's word keeps nothing from being sent, and is not asked about again by itself")
+    func confirmation() {
+        var pauses = RetryPauses(EngineConfiguration())
+        var report = CycleReport()
+        report.end = .awaitsConfirmation
+        #expect(pauses.next(after: report, QueueSummary(), nowMilliseconds: 0) == nil)
+        #expect(pauses.next(after: report, QueueSummary(pending: 1), nowMilliseconds: 0) != nil)
     }
 
     @Test("A verdict to try later keeps the queue and waits as long as it says, though the pull was complete")

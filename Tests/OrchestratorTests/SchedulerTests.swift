@@ -7,7 +7,7 @@ import Testing
     private func idle() -> Scheduler {
         var scheduler = Scheduler()
         scheduler.started(at: 0)
-        scheduler.ended(retryAt: nil)
+        scheduler.ended()
         return scheduler
     }
 
@@ -45,10 +45,10 @@ import Testing
         #expect(scheduler.nextStart() == nil)
         scheduler.trigger(.localWrite, at: 5_100)
         scheduler.trigger(.hint, at: 5_200)
-        scheduler.ended(retryAt: nil)
+        scheduler.ended()
         #expect(scheduler.nextStart() == 7_000)
         scheduler.started(at: 7_000)
-        scheduler.ended(retryAt: nil)
+        scheduler.ended()
         #expect(scheduler.nextStart() == 37_000)
     }
 
@@ -56,7 +56,7 @@ import Testing
     func retry() {
         var scheduler = Scheduler()
         scheduler.started(at: 0)
-        scheduler.ended(retryAt: 4_000)
+        scheduler.ended(holdUntil: 4_000)
         #expect(scheduler.nextStart() == 4_000)
     }
 
@@ -66,7 +66,7 @@ import Testing
         let wake: Int64 = 8 * 3_600_000
         #expect(scheduler.nextStart() == 30_000)
         scheduler.started(at: wake)
-        scheduler.ended(retryAt: nil)
+        scheduler.ended()
         #expect(scheduler.nextStart() == wake + 30_000)
     }
 }

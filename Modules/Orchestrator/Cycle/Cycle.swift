@@ -9,40 +9,66 @@ extension SyncEngine {
     /// Safe at each interruption: a claim is durable before a byte leaves; verdicts are settled in one transaction,
     /// before the page; each slice stands with its checkpoint. What is lost in between is asked for or sent again, with
     /// the same key.
-    func cycle(_ urgency: Urgency) async -> CycleReport {
+    func cycle(_ urgency: Urgency, _ beginning: Beginning) async -> CycleReport {
         var report = CycleReport()
-        do {
-            guard urgency == .user || !isPaused else {
-                report.end = .notNow(untilMilliseconds: nil, cause: "paused")
-                return report
-            }
-            guard breaker.mayGo(nowMilliseconds: wallClock.nowMilliseconds, isProbeForced: urgency == .user) else {
-                report.end = .notNow(untilMilliseconds: nil, cause: "the server keeps failing; it is tried again later")
-                return report
-            }
+        guard urgency == .user || !isPaused else {
+            report.end = .notNow(untilMilliseconds: nil, cause: "paused")
+            return report
+        }
+        do throws(StoreFailure) {
             guard try await store.lease(holder: holder, seconds: configuration.leaseSeconds) else {
                 report.end = .leaseHeld
                 return report
             }
+        } catch {
+            report.end = .store(error)
+            return report
+        }
+        await perform(urgency, &report)
+        // A probe that never left does not stand in the way of the next.
+        if report.requests == 0 { breaker.learnedNothing(nowMilliseconds: watch.milliseconds()) }
+        do throws(StoreFailure) {
+            let record = report.requests > 0 ? CycleRecord(beginning, report, now: watch.milliseconds()) : nil
+            try await store.release(
+                holder: holder, noting: record?.text, at: beginning.wall, keeping: configuration.keptCycles)
+        } catch {
+            if report.end == .complete { report.end = .store(error) }
+            logger.error("the end of a cycle was not noted", metadata: ["failure": "\(error)"])
+        }
+        return report
+    }
+
+    private func perform(_ urgency: Urgency, _ report: inout CycleReport) async {
+        let now = watch.milliseconds()
+        guard breaker.mayGo(nowMilliseconds: now, isProbeForced: urgency == .user) else {
+            let left = breaker.remaining(nowMilliseconds: now)
+            report.end = .notNow(
+                untilMilliseconds: wallClock.nowMilliseconds + left,
+                cause: "the server keeps failing (\(breakerCause ?? "no answer")); it is tried again later")
+            return
+        }
+        do {
             try await performCycle(urgency, &report)
-            try await store.release(holder: holder)
         } catch let failure as StoreFailure {
             report.end = .store(failure)
         } catch {
             report.end = .store(StoreFailure(kind: .unexpected, message: "\(error)"))
         }
-        return report
     }
 
     private func performCycle(_ urgency: Urgency, _ report: inout CycleReport) async throws {
         var machine = CycleMachine()
         var position = try await store.position()
+        if !handlers.isEmpty { try await collectFound() }
         // Without the server's time, stamps may be far off: the first request asks for it and carries no changes.
         var take = try await isTimeKnown(position) ? queue.take(urgency: urgency) : Take.nothing(store.summary())
         // The server's word binds the pull, too: its pause is for the whole device.
         let schedule = take.summary.schedule
-        if take.claim == nil, let until = schedule.serverNotBeforeMilliseconds, until > wallClock.nowMilliseconds {
+        let pause = serverWord.remaining(
+            schedule.serverNotBeforeMilliseconds, wall: wallClock.nowMilliseconds, elapsed: watch.milliseconds())
+        if take.claim == nil, let pause {
             update { $0.queue = take.summary }
+            let until = wallClock.nowMilliseconds + pause
             report.end = .notNow(untilMilliseconds: until, cause: schedule.cause ?? "the server asked for a pause")
             return
         }
@@ -68,6 +94,11 @@ extension SyncEngine {
                 step = machine.fullPassEnded(end, hasBatch: take.claim != nil)
             case .finish(let end):
                 if let claim = take.claim { try await giveBack(claim) }
+                if position.scopes != nil { report.removed += try await store.evictLeaving() }
+                // What was not taken away for want of the app's word keeps the two from being in step.
+                let end = end == .complete && position.awaitsConfirmation ? .awaitsConfirmation : end
+                reached = position.lowest
+                askedScopes = position.scopes.map { Set($0.keys) }
                 let summary = try await store.summary()
                 update { $0.queue = summary }
                 report.end = end
@@ -81,7 +112,7 @@ extension SyncEngine {
         _ claim: Claim?, _ machine: inout CycleMachine, _ position: inout SyncPosition, _ take: inout Take,
         _ urgency: Urgency, _ report: inout CycleReport
     ) async throws -> CycleMachine.Step {
-        let request = request(for: position, claim)
+        let request = try await request(for: position, claim)
         let asked = wallClock.nowMilliseconds
         report.requests += 1
         report.sent += request.changes.count
@@ -98,9 +129,11 @@ extension SyncEngine {
                 let pause = max(error.retryAfterSeconds ?? 0, error.backoffSeconds ?? 0)
                 if pause > 0 { try await queue.asked(pauseSeconds: pause) }
             }
+            // An open breaker lets one request through, not a cycle.
+            if case .open = breaker.state, !error.isCancelled { return .finish(.exchange(error)) }
             return machine.failed(error, hadChanges: claim != nil, hasBatch: take.claim != nil)
         }
-        breaker.succeeded()
+        noteSuccess()
         report.bytesSent += answer.bytesSent
         report.bytesReceived += answer.bytesReceived
         try await learnTime(answer.serverTimeMilliseconds, asked: asked, &position)
@@ -114,9 +147,12 @@ extension SyncEngine {
             take = try await queue.settle(
                 claim, results: answer.results, stamp: answer.stamp, backoffSeconds: answer.backoffSeconds,
                 urgency: urgency)
+            await tellDecided(claim, answer.results)
         } else {
             try await queue.probed(succeeded: true)
             if let pause = answer.backoffSeconds, pause > 0 { try await queue.asked(pauseSeconds: pause) }
+            // A push that failed in this cycle waits for its own time, whoever wishes it.
+            let urgency = machine.hasPushFailed ? .routine : urgency
             if case .batch = take {} else { take = try await queue.take(urgency: urgency) }
         }
         do {
@@ -125,17 +161,23 @@ extension SyncEngine {
             return machine.couldNotApply(failure)
         } catch let failure as ExchangeFailure {
             return machine.failed(failure, hadChanges: false, hasBatch: false)
+        } catch is CancellationError {
+            // What is applied stands with its checkpoint; the rest is asked for again.
+            return .finish(.cancelled)
         }
+        if !answer.hasMore { report.isPulled = true }
+        if try await hasDiverged(answer) { return machine.diverged(hasBatch: take.claim != nil) }
         return machine.applied(
             hasMore: answer.hasMore, inFullPass: position.isInFullPass && !position.awaitsConfirmation,
             hasBatch: take.claim != nil)
     }
 
-    private func request(for position: SyncPosition, _ claim: Claim?) -> ExchangeRequest {
+    private func request(for position: SyncPosition, _ claim: Claim?) async throws(StoreFailure) -> ExchangeRequest {
         ExchangeRequest(
             cycleID: ids.makeID(), deviceID: claim?.deviceID ?? position.deviceID, dataset: position.dataset,
-            epoch: position.epoch, lastSyncVersion: position.checkpoint, settled: claim?.settled,
-            fullPass: position.isInFullPass, limit: configuration.pageLimit,
+            epoch: position.epoch, lastSyncVersion: position.checkpoint, scopes: position.scopes,
+            settled: claim?.settled, fullPass: position.isInFullPass, limit: configuration.pageLimit,
+            wantsChecksum: claim == nil ? try await wantsComparison(position) : false,
             changes: claim?.changes.map(\.change) ?? [])
     }
 
@@ -181,7 +223,12 @@ extension SyncEngine {
     private func apply(
         _ answer: ExchangeAnswer, _ position: inout SyncPosition, _ report: inout CycleReport
     ) async throws {
-        let from = position.checkpoint
+        let (from, scopes) = (position.checkpoint, position.scopes)
+        func slice(_ records: [ServerRecord], _ checkpoint: Int64) -> PageSlice {
+            PageSlice(
+                records: records, from: from, checkpoint: checkpoint, epoch: answer.epoch, stamp: answer.stamp,
+                scopes: scopes)
+        }
         var left = answer.page.count
         while left > 0 {
             let records = try answer.page.next(
@@ -189,16 +236,12 @@ extension SyncEngine {
             guard let last = records.last else { break }
             left -= records.count
             let checkpoint = left > 0 ? last.version : max(last.version, answer.currentSyncVersion)
-            let slice = PageSlice(
-                records: records, from: from, checkpoint: checkpoint, epoch: answer.epoch, stamp: answer.stamp)
-            try await apply(slice, &position, &report)
+            try await apply(slice(records, checkpoint), &position, &report)
+            if !handlers.isEmpty { await tellApplied(records) }
             try Task.checkCancellation()
         }
-        if position.checkpoint < answer.currentSyncVersion {
-            let slice = PageSlice(
-                records: [], from: from, checkpoint: answer.currentSyncVersion, epoch: answer.epoch, stamp: answer.stamp
-            )
-            try await apply(slice, &position, &report)
+        if !position.stands(at: answer.currentSyncVersion) {
+            try await apply(slice([], answer.currentSyncVersion), &position, &report)
         }
     }
 
@@ -210,7 +253,7 @@ extension SyncEngine {
             throw StoreFailure(
                 kind: .busy, message: "the page was asked for from a place that is no longer the present one")
         }
-        position.checkpoint = max(position.checkpoint, slice.checkpoint)
+        position.advance(to: slice.checkpoint)
         report.received += done.applied + done.deleted
         report.held += done.held
     }
@@ -220,19 +263,6 @@ extension SyncEngine {
         let stopped = ExchangeFailure(kind: .network, message: "the cycle ended before it was sent", isCancelled: true)
         _ = try await queue.settle(claim, failure: stopped, urgency: .routine)
     }
-
-    private func note(_ failure: ExchangeFailure) {
-        let now = wallClock.nowMilliseconds
-        if failure.isCancelled || !failure.reachedServer {
-            breaker.learnedNothing(nowMilliseconds: now)
-        } else if failure.kind == .temporary || failure.kind == .temporaryLonger || failure.kind == .network {
-            breaker.failed(nowMilliseconds: now)
-        } else {
-            breaker.succeeded()
-        }
-        logger.info("request failed", metadata: ["failure": "\(failure)"])
-    }
-
 }
 
 extension Take {

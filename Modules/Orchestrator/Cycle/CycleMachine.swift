@@ -37,6 +37,9 @@ struct CycleMachine: Sendable {
 
     init(mostRequests: Int = 1_000_000) { requestsLeft = mostRequests }
 
+    /// Whether a push failed in this cycle.
+    var hasPushFailed: Bool { pushFailed != nil }
+
     /// The first step after the queue was asked.
     mutating func begin(hasBatch: Bool) -> Step { next(hasBatch: hasBatch) }
 
@@ -51,6 +54,14 @@ struct CycleMachine: Sendable {
     mutating func fullPassEnded(_ end: FullPassEnd, hasBatch: Bool) -> Step {
         if case .awaitsConfirmation = end { pull = .failed(.awaitsConfirmation) }
         return next(hasBatch: hasBatch)
+    }
+
+    /// Contents differ at the same checkpoint: a full pass, once in a cycle.
+    mutating func diverged(hasBatch: Bool) -> Step {
+        fullPasses += 1
+        guard fullPasses == 1 else { return next(hasBatch: hasBatch) }
+        pull = .wanted
+        return .beginFullPass(epoch: nil)
     }
 
     /// A page could not be kept: the database's failure, not the server's.
@@ -71,10 +82,13 @@ struct CycleMachine: Sendable {
             return .finish(.exchange(failure))
         }
         pushFailed = .exchange(failure)
+        // The server's word binds every request.
+        if max(failure.retryAfterSeconds ?? 0, failure.backoffSeconds ?? 0) > 0 { return .finish(.exchange(failure)) }
         // Too large and unknown failures halve the batch: the smaller one goes at once.
         if failure.kind == .tooLarge || failure.kind == .unknown { return next(hasBatch: hasBatch) }
-        // Without a network, or while the server asks for a pause, a second request would fail like the first.
-        if failure.kind == .network || failure.retryAfterSeconds != nil { return .finish(.exchange(failure)) }
+        // Without a network a second request would fail like the first. One that was too slow, or was cut off, says
+        // nothing about a small one.
+        if failure.kind == .network, !failure.reachedServer { return .finish(.exchange(failure)) }
         return request(withChanges: false)
     }
 

@@ -21,6 +21,8 @@ public struct CycleReport: Sendable, Hashable {
     public var bytesReceived = 0
     /// Rows that a full pass removed.
     public var removed = 0
+    /// Whether everything up to the server's present version came, whatever became of the push.
+    public var isPulled = false
     public var end = CycleEnd.complete
 
     public init() {}
@@ -38,6 +40,7 @@ public struct CycleReport: Sendable, Hashable {
         bytesSent += other.bytesSent
         bytesReceived += other.bytesReceived
         removed += other.removed
+        isPulled = other.isPulled
         end = other.end
     }
 

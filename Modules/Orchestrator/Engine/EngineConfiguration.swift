@@ -16,12 +16,23 @@ public struct EngineConfiguration: Sendable {
     /// The least pause between two cycles of ``SyncEngine/sync(for:)`` after a failure, and the greatest.
     public var retryPause: Duration
     public var longestRetryPause: Duration
+    /// What a whole fleet notices at once (a server that is back) is spread over so long.
+    public var fleetSpread: Duration
+    /// How often contents are compared with the server's by their checksum; `nil` is never.
+    public var comparison: Duration?
+    /// How many cycles are kept to be looked at (``SyncEngine/recentCycles(limit:)``).
+    public var keptCycles: Int
+    /// The window of the first pause before a broken stream of hints is opened again, and the greatest; full jitter.
+    public var hintPause: Duration
+    public var longestHintPause: Duration
 
     public init(
         pageLimit: Int = 1_000, sliceRecords: Int = 500, sliceBytes: Int = 1 << 20, leaseSeconds: Double = 30,
         process: Int32 = ProcessInfo.processInfo.processIdentifier,  // live
         intervals: Scheduler.Intervals = Scheduler.Intervals(), breaker: CircuitBreaker = CircuitBreaker(),
-        retryPause: Duration = .milliseconds(200), longestRetryPause: Duration = .seconds(1)
+        retryPause: Duration = .milliseconds(200), longestRetryPause: Duration = .seconds(1),
+        fleetSpread: Duration = .seconds(10), comparison: Duration? = .seconds(86_400), keptCycles: Int = 100,
+        hintPause: Duration = .seconds(1), longestHintPause: Duration = .seconds(60)
     ) {
         self.pageLimit = pageLimit
         self.sliceRecords = sliceRecords
@@ -32,6 +43,11 @@ public struct EngineConfiguration: Sendable {
         self.breaker = breaker
         self.retryPause = retryPause
         self.longestRetryPause = longestRetryPause
+        self.fleetSpread = fleetSpread
+        self.comparison = comparison
+        self.keptCycles = keptCycles
+        self.hintPause = hintPause
+        self.longestHintPause = longestHintPause
     }
 }
 

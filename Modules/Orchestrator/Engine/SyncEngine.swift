@@ -10,32 +10,61 @@ public import UploadQueue
 public actor SyncEngine {
     let store: Store
     let exchange: any Exchange
+    let hints: (any HintSource)?
+    let handlers: [any Syncable]
     let queue: UploadQueue
     let configuration: EngineConfiguration
     let wallClock: any WallClock
     let clock: any Clock<Duration>
+    let randomness: any Randomness
     let ids: any IDSource
     let logger: Logger
     /// This engine's name in the lease.
     let holder: String
+    /// Monotonic time since the engine was made; every delay within this process goes by it.
+    let watch: StopWatch
 
     var breaker: CircuitBreaker
+    /// What opened the breaker, in words.
+    var breakerCause: String?
+    var scheduler: Scheduler
+    var backoff: CycleBackoff
+    /// The server's word, which binds every request.
+    var serverWord = ServerWord()
     var status = SyncStatus()
     var isPaused = false
     /// Both clocks at the beginning of the last cycle, to notice a jump of the wall clock.
     var clockCheck: (wall: Int64, watch: StopWatch)?
-    private var isRunning = false
-    private var isCycling = false
-    private var waiting: [CheckedContinuation<CycleReport?, Never>] = []
+    /// When contents were last compared with the server's, milliseconds since 1970; `nil` before it was read.
+    var comparedMilliseconds: Int64?
+    var isComparisonWanted = false
+    /// Everything asked for is here up to this version, as the last cycle left it.
+    var reached: Int64 = 0
+    /// The roots asked for, as the last cycle found them; `nil` for all.
+    var askedScopes: Set<String>?
+    /// The newest version that the server hinted at.
+    var hinted: Int64 = 0
+    var areHintsOpen = false
+    var haveHintsBeenLost = false
+    var isRunning = false
+    /// Somebody runs a cycle, or is just about to.
+    var isCycling = false
+    /// Those who wait for a cycle that begins after they asked.
+    var line: [Turn] = []
+    /// Wakes the loop of ``run()`` to look at the schedule.
+    let wakeUp = Signal()
+    /// Ends ``run()``.
+    let stopping = Signal()
     private var statusStreams = Broadcast<SyncStatus>(keepsNewest: true, policy: .bufferingNewest(1))
     private var eventStreams = Broadcast<SyncEvent>(keepsNewest: false, policy: .bufferingNewest(256))
-    private let triggers: AsyncStream<Scheduler.Trigger?>
-    private let triggering: AsyncStream<Scheduler.Trigger?>.Continuation
 
     /// An engine over an open store and a way to the server.
-    /// - Parameter deltas: how conflicts are merged.
+    /// - Parameters:
+    ///   - hints: where the server says that something is new; ``run()`` listens there, and works without.
+    ///   - handlers: for entities that do not live in a table of this database; declared ones need none.
+    ///   - deltas: how conflicts are merged.
     public init(
-        store: Store, exchange: any Exchange,
+        store: Store, exchange: any Exchange, hints: (any HintSource)? = nil, handlers: [any Syncable] = [],
         deltas: any DeltaCalculation = LastWriterDeltas(), configuration: EngineConfiguration = EngineConfiguration(),
         policy: UploadPolicy = UploadPolicy(),
         wallClock: any WallClock = SystemWallClock(),  // live
@@ -46,16 +75,22 @@ public actor SyncEngine {
     ) {
         self.store = store
         self.exchange = exchange
+        self.hints = hints
+        self.handlers = handlers
         self.configuration = configuration
         self.wallClock = wallClock
         self.clock = clock
+        self.randomness = randomness
         self.ids = ids
         self.logger = logger
+        watch = StopWatch(clock)
         breaker = configuration.breaker
+        scheduler = Scheduler(configuration.intervals)
+        backoff = CycleBackoff(
+            first: 2 * configuration.intervals.minimumInterval, longest: configuration.intervals.period)
         holder = "\(configuration.process)/\(ids.makeID())"
         queue = UploadQueue(
             log: store, deltas: deltas, policy: policy, wallClock: wallClock, clock: clock, randomness: randomness)
-        (triggers, triggering) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(64))
     }
 
     /// The queue, for looking at what is in it, retrying, discarding and cancelling.
@@ -70,18 +105,19 @@ public actor SyncEngine {
     /// What happens from now on; keeps the newest 256 for a slow listener.
     public func events() -> AsyncStream<SyncEvent> { eventStreams.stream() }
 
-    // MARK: One cycle
+    // MARK: Syncing once
 
     /// Pushes and pulls once, now: past our own back-off and an open breaker, never past the server's word.
     ///
-    /// While a cycle runs, all calls together make exactly one more, and share its report.
+    /// While a cycle runs, all calls together make exactly one more, and share its report. A call whose task is
+    /// cancelled returns soon, whoever is at work.
     @discardableResult
     public func syncNow() async -> CycleReport { await serialized(.user) }
 
     /// One cycle that ends before the deadline in a clean state: what is under way then is given up and sent again later.
     @discardableResult
     public func runOnce(deadline: Duration) async -> CycleReport {
-        await withDeadline(deadline) { await self.serialized(.routine) }
+        await withDeadline(deadline) { await self.serialized(.routine, cause: .background) }
     }
 
     /// Runs cycles until everything is in step, nothing more can be done, or the time is over.
@@ -102,121 +138,49 @@ public actor SyncEngine {
         return SyncSummary(report: total, queue: try await store.summary(), held: try await store.position().held)
     }
 
-    private func serialized(_ urgency: Urgency) async -> CycleReport {
-        if isCycling {
-            // Either somebody else's next cycle serves this call, or this call is the one to run it.
-            if let report = await withCheckedContinuation({ waiting.append($0) }) { return report }
-        }
-        isCycling = true
-        let served = waiting
-        waiting = []
-        let report = await oneCycle(served.isEmpty ? urgency : .user)
-        for waiter in served { waiter.resume(returning: report) }
-        if waiting.isEmpty {
-            isCycling = false
-        } else {
-            waiting.removeFirst().resume(returning: nil)
-        }
-        return report
-    }
+    // MARK: From outside
 
-    private func oneCycle(_ urgency: Urgency) async -> CycleReport {
-        update { $0.activity = .syncing }
-        let report = await cycle(urgency)
-        update {
-            $0.activity = isPaused ? .paused : .idle
-            $0.lastEnd = report.end
-            if report.end == .complete {
-                $0.lastSyncedMilliseconds = max($0.lastSyncedMilliseconds ?? .min, wallClock.nowMilliseconds)
-            }
-        }
-        send(.cycleEnded(report))
-        return report
-    }
-
-    // MARK: The long run
-
-    /// Syncs by itself until the task is cancelled or ``stop()`` is called: after local writes, on hints, and at
-    /// least every period.
-    /// - Throws: ``EngineError/alreadyRunning`` for a second call.
-    public func run() async throws(EngineError) {
-        guard !isRunning else { throw .alreadyRunning }
-        isRunning = true
-        defer { isRunning = false }
-        await withTaskGroup(of: Void.self) { group in
-            let (wakes, waking) = AsyncStream.makeStream(of: Wake.self, bufferingPolicy: .bufferingNewest(64))
-            let (notices, triggers) = (store.notices(), triggers)
-            group.addTask { for await _ in notices { waking.yield(.trigger(.localWrite)) } }
-            group.addTask {
-                for await trigger in triggers {
-                    guard let trigger else { return waking.finish() }
-                    waking.yield(.trigger(trigger))
-                }
-                waking.finish()
-            }
-            waking.yield(.timer(.min))
-            await loop(wakes, waking, &group)
-            group.cancelAll()
-        }
-    }
-
-    /// Ends ``run()``; a request that is under way is given up, and its changes are sent again later.
-    public func stop() { triggering.yield(nil) }
-
-    /// Something happened outside that makes a cycle worth while.
+    /// Something happened outside that makes a cycle worth while; taken up by ``run()``, now or when it begins.
     public func trigger(_ trigger: Scheduler.Trigger) {
-        if trigger != .localWrite { breaker.invite(nowMilliseconds: wallClock.nowMilliseconds) }
-        triggering.yield(trigger)
+        let now = watch.milliseconds()
+        if trigger != .localWrite { breaker.invite(nowMilliseconds: now) }
+        var spread: Int64 = 0
+        if trigger == .serverBack {
+            spread = Int64(Double(configuration.fleetSpread.milliseconds) * randomness.unit())
+        }
+        scheduler.trigger(trigger, at: now, spread: spread)
+        wakeUp.set()
     }
+
+    /// Ends ``run()``; a request of its own that is under way is given up, and its changes are sent again later.
+    ///
+    /// A cycle that ``syncNow()`` or another call began goes on. Without a run it does nothing.
+    public func stop() { if isRunning { stopping.set() } }
 
     /// No cycle starts by itself until ``resume()``.
     public func pause() {
         isPaused = true
-        update { $0.activity = .paused }
+        update { $0.activity = isCycling ? .syncing : .paused }
     }
 
     /// Goes on after ``pause()``, at once.
     public func resume() {
         isPaused = false
-        update { $0.activity = .idle }
-        triggering.yield(.reconnected)
+        update { $0.activity = isCycling ? .syncing : .idle }
+        trigger(.reconnected)
     }
 
-    private enum Wake: Sendable { case trigger(Scheduler.Trigger), timer(Int64) }
-
-    private func loop(
-        _ wakes: AsyncStream<Wake>, _ waking: AsyncStream<Wake>.Continuation, _ group: inout TaskGroup<Void>
-    ) async {
-        var scheduler = Scheduler(configuration.intervals)
-        let watch = StopWatch(clock)
-        var armed: Int64?
-        for await wake in wakes {
-            switch wake {
-            case .trigger(let trigger): scheduler.trigger(trigger, at: watch.milliseconds())
-            case .timer(let time): if time == armed { armed = nil }
-            }
-            if let start = scheduler.nextStart(), start <= watch.milliseconds(), !isPaused {
-                scheduler.started(at: watch.milliseconds())
-                let report = await serialized(.routine)
-                scheduler.ended(retryAt: retryTime(after: report.end, now: watch.milliseconds()))
-            }
-            guard !Task.isCancelled else { return }
-            guard let next = scheduler.nextStart(), armed.map({ next < $0 }) ?? true, !isPaused else { continue }
-            armed = next
-            let delay = Duration.milliseconds(max(0, next - watch.milliseconds()))
-            group.addTask { if await self.slept(delay) { waking.yield(.timer(next)) } }
-        }
-    }
-
-    private func retryTime(after end: CycleEnd, now: Int64) -> Int64? {
-        let wait = RetryPauses.floor(of: end, own: configuration.longestRetryPause, wallClock.nowMilliseconds)
-        return wait.map { now + $0.milliseconds }
+    /// Compares contents with the server's in the next cycle that has nothing else to do; a difference is an event and a
+    /// full pass. By itself the engine does so once in ``EngineConfiguration/comparison``.
+    public func compareContents() {
+        isComparisonWanted = true
+        trigger(.hint)
     }
 
     // MARK: Helpers
 
     /// Sleeps; `false` if it was cancelled before the time was over.
-    private func slept(_ duration: Duration) async -> Bool {
+    func slept(_ duration: Duration) async -> Bool {
         do {
             try await clock.sleep(for: duration)
             return true

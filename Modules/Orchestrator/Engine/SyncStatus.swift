@@ -33,6 +33,13 @@ public enum SyncEvent: Sendable, Hashable {
     case fullPassEnded(FullPassEnd)
     /// The server and this device hold different records at the same checkpoint; a full pass follows.
     case diverged
+    /// The server was reached and keeps failing: it is left alone for so long, with the cause.
+    case breakerOpened(milliseconds: Int64, cause: String)
+    /// A probe worked: the server is asked as usual.
+    case breakerClosed
+    /// The stream of hints is there, or is not any more, with the cause.
+    case hintsOpened
+    case hintsLost(String)
     /// A handler of the app threw; the others went on.
     case handlerFailed(entity: String, message: String)
 }

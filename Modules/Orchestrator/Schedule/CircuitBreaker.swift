@@ -1,7 +1,8 @@
 /// Stops trying a server that was reached and fails, and probes it now and then: a pure value.
 ///
 /// Closed until `threshold` failures in a row; then open for a cool-down, after which exactly one probe may go. Its
-/// success closes; its failure opens again for twice as long, up to `longest`. Times come in; none is read.
+/// success closes; its failure opens again for twice as long, up to `longest`. Times come in, of a monotonic clock if no
+/// jump is to matter; none is read.
 public struct CircuitBreaker: Sendable, Hashable {
     public enum State: Sendable, Hashable {
         case closed
@@ -68,6 +69,15 @@ public struct CircuitBreaker: Sendable, Hashable {
     /// A change of the outside (a link came, the app came to the front, a hint): the next request may go as a probe.
     public mutating func invite(nowMilliseconds now: Int64) {
         if case .open = state { state = .open(untilMilliseconds: now) }
+    }
+
+    /// How long no request may go by itself, in milliseconds.
+    public func remaining(nowMilliseconds now: Int64) -> Int64 {
+        switch state {
+        case .closed: 0
+        case .open(let until): max(0, until - now)
+        case .probing(let since): max(0, since + coolDownMilliseconds - now)
+        }
     }
 
     private mutating func open(_ now: Int64) {

@@ -30,7 +30,8 @@ struct RetryPauses: Sendable {
 
     /// The pause before the next cycle; `nil` if none is worth while.
     mutating func next(after report: CycleReport, _ left: QueueSummary, nowMilliseconds now: Int64) -> Pause? {
-        guard report.end == .complete else {
+        // What waits for the app's word keeps nothing from being sent.
+        guard report.end == .complete || (report.end == .awaitsConfirmation && left.hasWork) else {
             guard let wait = Self.floor(of: report.end, own: own, now) else { return nil }
             defer { grow() }
             return Pause(wait: wait, isServers: wait > own)

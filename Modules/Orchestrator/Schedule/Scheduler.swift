@@ -2,16 +2,30 @@
 ///
 /// Starts are at least `minimumInterval` apart, the user's wish excepted. Local writes are gathered for `debounce`
 /// after the last and never longer than `longestWait` after the first. Without any event a cycle starts every `period`.
+/// After a failure nothing routine starts before the time that the engine's back-off gave; what says that the outside
+/// has changed does.
 public struct Scheduler: Sendable, Hashable {
     /// What can make a cycle worth while.
-    public enum Trigger: Sendable, Hashable {
+    public enum Trigger: String, Sendable, Hashable, CaseIterable {
         case localWrite
         /// The server says that something is new.
         case hint
-        /// The device's own link came back, or the app came to the foreground.
+        /// The device's own link came back.
         case reconnected
+        /// The server, or its stream of hints, is there again: a whole fleet notices at once, so it is spread.
+        case serverBack
+        /// The app came to the foreground.
+        case foreground
+        /// The system gives time in the background.
+        case background
         /// The user wants it now.
         case user
+        /// The engine began to run.
+        case started
+        /// Nothing happened for a period.
+        case period
+        /// A cycle failed, or the queue had to wait, and its time is over.
+        case retry
     }
 
     public struct Intervals: Sendable, Hashable {
@@ -30,61 +44,91 @@ public struct Scheduler: Sendable, Hashable {
         }
     }
 
+    /// A cycle is due from a time on, for another cause than writes.
+    private struct Due: Sendable, Hashable {
+        var at: Int64
+        var cause: Trigger
+    }
+
     private let intervals: Intervals
     private var lastStart: Int64?
     private var firstWrite: Int64?
     private var lastWrite: Int64?
-    /// A cycle is due from this time on, for another cause than writes.
-    private var dueAt: Int64?
-    /// The queue asked not to be woken before this time.
-    private var retryAt: Int64?
-    private var isUserWaiting = false
+    private var due: Due?
+    /// Nothing routine starts before this.
+    private var holdUntil: Int64?
+    /// The queue asked to be looked at then.
+    private var wakeAt: Int64?
+    /// The next cycle is the user's wish: it goes past our own back-off.
+    public private(set) var isUserWaiting = false
     private var isRunning = false
 
     public init(_ intervals: Intervals = Intervals()) { self.intervals = intervals }
 
     /// Something happened.
-    public mutating func trigger(_ trigger: Trigger, at now: Int64) {
+    /// - Parameter spread: how much later than now it takes effect, for what a whole fleet notices at once.
+    public mutating func trigger(_ trigger: Trigger, at now: Int64, spread: Int64 = 0) {
         switch trigger {
         case .localWrite:
             firstWrite = firstWrite ?? now
             lastWrite = now
-        case .hint, .reconnected:
-            dueAt = min(dueAt ?? now, now)
+        case .hint, .reconnected, .serverBack, .foreground, .background, .started, .period, .retry:
+            let time = now + max(0, spread)
+            if due.map({ time < $0.at }) ?? true { due = Due(at: time, cause: trigger) }
         case .user:
             isUserWaiting = true
         }
     }
 
     /// A cycle began; what happened before it is served by it, what happens during it makes exactly one more.
-    public mutating func started(at now: Int64) {
+    /// - Returns: why it was due.
+    @discardableResult
+    public mutating func started(at now: Int64) -> Trigger {
+        let cause = cause(at: now)
         lastStart = now
         firstWrite = nil
         lastWrite = nil
-        dueAt = nil
-        retryAt = nil
+        due = nil
+        holdUntil = nil
+        wakeAt = nil
         isUserWaiting = false
         isRunning = true
+        return cause
     }
 
-    /// A cycle ended; with a failure, the queue's next time.
-    public mutating func ended(retryAt time: Int64?) {
+    /// A cycle ended.
+    /// - Parameters:
+    ///   - holdUntil: after a failure, the time before which nothing routine starts; then a cycle does.
+    ///   - wakeAt: when the queue may go on.
+    public mutating func ended(holdUntil: Int64? = nil, wakeAt: Int64? = nil) {
         isRunning = false
-        retryAt = time
+        self.holdUntil = holdUntil
+        self.wakeAt = wakeAt
     }
 
     /// When the next cycle may start; `nil` while one runs.
     public func nextStart() -> Int64? {
         guard !isRunning else { return nil }
         guard !isUserWaiting else { return lastStart ?? .min }
-        var earliest = (lastStart ?? .min).addingReportingOverflow(intervals.period).partialValue
-        if lastStart == nil { earliest = .min }
-        if let retryAt { earliest = min(earliest, retryAt) }
-        if let dueAt { earliest = min(earliest, dueAt) }
-        if let firstWrite, let lastWrite {
-            earliest = min(earliest, min(lastWrite + intervals.debounce, firstWrite + intervals.longestWait))
-        }
+        var earliest = holdUntil ?? [periodEnd, wakeAt ?? .max, writesEnd ?? .max].min() ?? .max
+        if let due { earliest = min(earliest, due.at) }
         guard let lastStart else { return earliest }
         return max(earliest, lastStart + intervals.minimumInterval)
+    }
+
+    private var periodEnd: Int64 { lastStart.map { $0 + intervals.period } ?? .min }
+
+    private var writesEnd: Int64? {
+        guard let firstWrite, let lastWrite else { return nil }
+        return min(lastWrite + intervals.debounce, firstWrite + intervals.longestWait)
+    }
+
+    private func cause(at now: Int64) -> Trigger {
+        if isUserWaiting { return .user }
+        if let due, due.at <= now { return due.cause }
+        if let holdUntil { return holdUntil <= now ? .retry : .period }
+        if let writesEnd, writesEnd <= now { return .localWrite }
+        if let wakeAt, wakeAt <= now { return .retry }
+        return lastStart == nil ? .started : .period
     }
 }

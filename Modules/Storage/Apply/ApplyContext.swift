@@ -7,6 +7,8 @@ struct ApplyContext: Sendable {
     let deltas: any DeltaCalculation
     /// The queue, which verdicts and pages work on together.
     let changes: ChangeTable
+    /// Derived data, in the order in which it is rebuilt.
+    let snapshots: SnapshotPlan
     /// The names of each entity's declared fields.
     let fieldNames: [String: Set<String>]
     /// By entity and column (in lower case), what the app's table holds the column to.
@@ -20,8 +22,9 @@ struct ApplyContext: Sendable {
         var target: String
     }
 
-    init(_ db: Database, _ schema: Schema, deltas: any DeltaCalculation) throws {
+    init(_ db: Database, _ schema: Schema, deltas: any DeltaCalculation, snapshots: SnapshotPlan) throws {
         self.schema = schema
+        self.snapshots = snapshots
         self.deltas = deltas
         changes = ChangeTable(
             schema: schema, deltas: deltas,

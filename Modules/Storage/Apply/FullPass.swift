@@ -22,6 +22,7 @@ enum FullPass {
         try Meta.set(db, .passRuns, 1)
         try Meta.set(db, .passAwaits, 0)
         try Meta.set(db, .checkpoint, 0)
+        try Scopes.restart(db)
         // A pass that another one replaces has removed nothing: what was in step before it still counts.
         let rows = state.isRunning ? try Meta.integer(db, .passRows) ?? 0 : try inStep(db)
         try Meta.set(db, .passRows, rows)

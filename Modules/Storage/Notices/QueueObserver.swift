@@ -7,7 +7,11 @@ final class QueueObserver: TransactionObserver, @unchecked Sendable {  // GRDB c
     private let speak: @Sendable () -> Void
     private var seen: Int64?
 
-    init(speak: @escaping @Sendable () -> Void) { self.speak = speak }
+    /// - Parameter seen: the sequence as it is now; the first commit that raises it speaks.
+    init(seen: Int64?, speak: @escaping @Sendable () -> Void) {
+        self.seen = seen
+        self.speak = speak
+    }
 
     func observes(eventsOfKind eventKind: DatabaseEventKind) -> Bool { false }
 

@@ -48,6 +48,8 @@ enum Opening {
     struct Opened {
         var database: any DatabaseWriter
         var context: ApplyContext
+        /// The change log's last sequence; `nil` where that is not known.
+        var sequence: Int64?
         /// Breaks off what a test's hook refuses.
         var breaker: StatementBreaker?
         /// Where a corrupt file was moved to.
@@ -85,12 +87,21 @@ enum Opening {
         do {
             try check(database, path)
             let context = try prepare(database, schema, account: account, configuration)
-            return Opened(database: database, context: context, breaker: breaker)
+            return Opened(
+                database: database, context: context, sequence: try sequence(database), breaker: breaker)
         } catch {
             do { try database.close() } catch let second {
                 throw StoreFailure(second, while: "\(error.message); closing")
             }
             throw error
+        }
+    }
+
+    private static func sequence(_ database: any DatabaseWriter) throws(StoreFailure) -> Int64? {
+        do {
+            return try database.read { try Int64.fetchOne($0, sql: "SELECT sequence FROM sync_clock WHERE one = 1") }
+        } catch {
+            throw StoreFailure(error, while: "opening the database")
         }
     }
 
@@ -122,6 +133,7 @@ enum Opening {
         _ database: any DatabaseWriter, _ schema: Schema, account: String?, _ configuration: StoreConfiguration
     ) throws(StoreFailure) -> ApplyContext {
         if let migrations = configuration.migrations { try migrations.run(database) }
+        let snapshots = try SnapshotPlan(configuration.snapshots, schema)
         let generation = Generation(database: database.path)
         do {
             let (context, number, isRemade) = try database.write { db in
@@ -137,8 +149,10 @@ enum Opening {
                 if configuration.createsTables { try AppTables.create(db, schema) }
                 try AppTables.check(db, schema)
                 try TriggerSetup.install(db, schema, now: configuration.clock.nowMilliseconds)
-                let context = try ApplyContext(db, schema, deltas: configuration.deltas)
+                let context = try ApplyContext(
+                    db, schema, deltas: configuration.deltas, snapshots: snapshots)
                 try SchemaUpgrade.run(db, context, now: configuration.clock.nowMilliseconds)
+                try context.setUpSnapshots(db, now: configuration.clock.nowMilliseconds)
                 return (context, number, try formNumber(db) != form)
             }
             // A reading connection that looked at the file before would prepare its first statements for the old columns.

@@ -27,6 +27,8 @@ public struct StoreConfiguration: Sendable {
     public var createsTables: Bool
     /// The app's own migrations, run before its tables are looked at.
     public var migrations: AppMigrations?
+    /// Derived data of the app's, rebuilt in the transaction that touches what it depends on.
+    public var snapshots: [SnapshotBuilder]
     /// For tests: sees each SQL statement before it runs on the writing connection; `false` breaks it off.
     ///
     /// The text costs more than many a statement does, so it is made only for who asks for it.
@@ -38,7 +40,8 @@ public struct StoreConfiguration: Sendable {
         clock: any WallClock = SystemWallClock(),  // live
         keySeed: Int64? = nil, fixesTriggerClock: Bool = false,
         executor: (any SerialExecutor)? = FileExecutor(),  // live
-        createsTables: Bool = true, migrations: AppMigrations? = nil, statementHook: StatementHook? = nil
+        createsTables: Bool = true, migrations: AppMigrations? = nil, snapshots: [SnapshotBuilder] = [],
+        statementHook: StatementHook? = nil
     ) {
         self.synchronous = synchronous
         self.busyTimeout = busyTimeout
@@ -49,6 +52,7 @@ public struct StoreConfiguration: Sendable {
         self.executor = executor
         self.createsTables = createsTables
         self.migrations = migrations
+        self.snapshots = snapshots
         self.statementHook = statementHook
     }
 }

@@ -35,6 +35,12 @@ enum Journal {
         case triggerRemade
         /// A change that the triggers had missed was found.
         case missedChange
+        /// The server held other contents at the same checkpoint; a full pass follows.
+        case diverged
+        /// A snapshot builder threw; what it made is as it was before.
+        case snapshotFailed
+        /// The losing value of a conflict was written again.
+        case restored
     }
 
     /// Notes a value that was overridden; once for a change, a field and a kind, later values complete the entry.

@@ -15,6 +15,8 @@ enum Meta {
         case dataset, epoch
         /// Everything up to this version is applied here.
         case checkpoint
+        /// The roots asked for, each with its checkpoint, and those that are leaving, as JSON; absent for all.
+        case scopes
         /// The number of the present or last full pass, and the one that the last change of epoch began.
         case pass, epochPass
         /// A full pass has begun and not ended; rows in step when it began; whether its end waits for the app's word.
@@ -23,6 +25,10 @@ enum Meta {
         case epochSequence
         /// The queue's schedule, as JSON.
         case schedule
+        /// When contents were last compared with the server's, milliseconds since 1970.
+        case comparedAt
+        /// Which version of each snapshot builder made what is here, as JSON; local writes up to this sequence are in it.
+        case snapshots, snapshotSequence
         /// A migration of the app's own took the triggers away.
         case migrating
         /// The declared schema, as the triggers were made for it.

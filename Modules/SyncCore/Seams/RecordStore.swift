@@ -29,6 +29,8 @@ public struct SyncPosition: Sendable, Hashable {
     public var dataset: String?
     public var epoch: String?
     public var checkpoint: Int64
+    /// The roots asked for (`board:8f2e…`), each with its own checkpoint; `nil` where all that the account may see is.
+    public var scopes: [String: Int64]?
     /// A full pass has begun and not ended.
     public var isInFullPass: Bool
     /// A full pass ended in a loss that waits for the app's word.
@@ -41,7 +43,7 @@ public struct SyncPosition: Sendable, Hashable {
     public init(
         deviceID: String, dataset: String? = nil, epoch: String? = nil, checkpoint: Int64 = 0,
         isInFullPass: Bool = false, awaitsConfirmation: Bool = false, held: Int = 0,
-        clockOffsetMilliseconds: Int64? = nil
+        clockOffsetMilliseconds: Int64? = nil, scopes: [String: Int64]? = nil
     ) {
         self.deviceID = deviceID
         self.dataset = dataset
@@ -51,6 +53,24 @@ public struct SyncPosition: Sendable, Hashable {
         self.awaitsConfirmation = awaitsConfirmation
         self.held = held
         self.clockOffsetMilliseconds = clockOffsetMilliseconds
+        self.scopes = scopes
+    }
+
+    /// Whether everything that is asked for is here up to this version.
+    public func stands(at version: Int64) -> Bool {
+        scopes.map { $0.values.allSatisfy { $0 >= version } } ?? (checkpoint >= version)
+    }
+
+    /// Everything that is asked for is here up to this version.
+    public var lowest: Int64 { scopes.map { $0.values.min() ?? .max } ?? checkpoint }
+
+    /// Everything that is asked for is here up to this version; a checkpoint never falls.
+    public mutating func advance(to version: Int64) {
+        if scopes != nil {
+            scopes = scopes?.mapValues { max($0, version) }
+        } else {
+            checkpoint = max(checkpoint, version)
+        }
     }
 }
 
@@ -64,13 +84,20 @@ public struct PageSlice: Sendable, Hashable {
     public var epoch: String
     /// The highest stamp of the answer: the device's clock moves past it.
     public var stamp: Stamp?
+    /// The roots that were asked for, with the checkpoints that they were asked from; a slice of a page for others than
+    /// the present ones is dropped.
+    public var scopes: [String: Int64]?
 
-    public init(records: [ServerRecord], from: Int64, checkpoint: Int64, epoch: String, stamp: Stamp? = nil) {
+    public init(
+        records: [ServerRecord], from: Int64, checkpoint: Int64, epoch: String, stamp: Stamp? = nil,
+        scopes: [String: Int64]? = nil
+    ) {
         self.records = records
         self.from = from
         self.checkpoint = checkpoint
         self.epoch = epoch
         self.stamp = stamp
+        self.scopes = scopes
     }
 }
 

@@ -17,7 +17,8 @@ struct SyncCommand: AsyncParsableCommand {
         static func help(for value: Mode) -> ArgumentHelp? {
             switch value {
             case .once: "Until nothing is left to do; this is so without the flag, too."
-            case .watch: "Go on: after each local change, and every 30 s, until interrupted or the time is over."
+            case .watch:
+                "Go on: after each local change, on the server's hints, and every 30 s, until interrupted or the time is over."
             }
         }
     }

@@ -6,6 +6,7 @@ import SyncCore
 /// The way to the server: the batch dialect over the platform's HTTP client.
 struct Connection {
     private let exchange: BatchExchange
+    private let hints: EventStream
     private let logger: Logger
 
     /// - Throws: a ``Problem`` with exit code 2 for an address that cannot be used.
@@ -22,9 +23,9 @@ struct Connection {
             #else
                 let http = AsyncHTTPClientTransport()
             #endif
-            exchange = try BatchExchange(
-                endpoint: address, http: http, credentials: FixedCredentials(token.map { Token(value: $0) }),
-                logger: logger)
+            let credentials = FixedCredentials(token.map { Token(value: $0) })
+            exchange = try BatchExchange(endpoint: address, http: http, credentials: credentials, logger: logger)
+            hints = try EventStream(endpoint: address, http: http, credentials: credentials)
         } catch {
             switch error {
             case .malformed(let text):
@@ -38,7 +39,9 @@ struct Connection {
     }
 
     /// An engine that syncs this store over the connection.
-    func engine(_ store: Store) -> SyncEngine { SyncEngine(store: store, exchange: exchange, logger: logger) }
+    func engine(_ store: Store) -> SyncEngine {
+        SyncEngine(store: store, exchange: exchange, hints: hints, logger: logger)
+    }
 
     func close() async { await exchange.close() }
 }

@@ -50,7 +50,7 @@ struct Watcher {
 
     /// Wakes the engine for what other processes wrote: it hears of this one's writes only.
     ///
-    /// Looks twice a second, which costs one small read; returns when the task is cancelled.
+    /// Looks ten times a second, which costs one small read; returns when the task is cancelled.
     private func noticeOthers() async {
         var known = QueueSummary()
         while true {
@@ -60,7 +60,7 @@ struct Watcher {
                 if isNew, queue.pending > 0 { await engine.trigger(.localWrite) }
                 known = queue
             }
-            do { try await Task.sleep(for: .milliseconds(500)) } catch { return }
+            do { try await Task.sleep(for: .milliseconds(100)) } catch { return }
         }
     }
 

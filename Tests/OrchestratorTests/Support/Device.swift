@@ -21,23 +21,35 @@ final class Device: Sendable {
     let store: Store
     let engine: SyncEngine
     let wall: ManualWallClock
-    let clock = VirtualClock()
+    let clock: VirtualClock
     private let folder: URL
 
-    init(_ exchange: any Exchange, seed: UInt64 = 1, wall: ManualWallClock = ManualWallClock()) throws {
+    /// - Parameters:
+    ///   - executor: what the store runs on; the one that drives virtual time, or a thread of its own.
+    init(
+        _ exchange: any Exchange, seed: UInt64 = 1, wall: ManualWallClock = ManualWallClock(),
+        clock: VirtualClock = VirtualClock(), executor: (any SerialExecutor)? = FileExecutor(),
+        hints: (any HintSource)? = nil, configuration: EngineConfiguration = EngineConfiguration()
+    ) throws {
         self.wall = wall
+        self.clock = clock
         folder = FileManager.default.temporaryDirectory.appendingPathComponent("engine-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        var configuration = StoreConfiguration()
-        configuration.clock = wall
-        configuration.fixesTriggerClock = true
-        configuration.keySeed = Int64(seed)
+        var settings = StoreConfiguration()
+        settings.clock = wall
+        settings.fixesTriggerClock = true
+        settings.keySeed = Int64(seed)
+        settings.executor = executor
         store = try Store(
-            path: folder.appendingPathComponent("device.sqlite").path, schema: Self.parsed,
-            configuration: configuration)
+            path: folder.appendingPathComponent("device.sqlite").path, schema: Self.parsed, configuration: settings)
         engine = SyncEngine(
-            store: store, exchange: exchange, wallClock: wall, clock: clock, randomness: SeededRandomness(seed: seed),
-            ids: SeededIDs(seed: seed))
+            store: store, exchange: exchange, hints: hints, configuration: configuration, wallClock: wall, clock: clock,
+            randomness: SeededRandomness(seed: seed), ids: SeededIDs(seed: seed))
+    }
+
+    /// A board, written as an app does.
+    func addBoard(_ id: String, _ name: String = "Garden") async throws {
+        try await write("INSERT INTO board (id, name) VALUES ('\(id)', '\(name)')")
     }
 
     /// Closes the store and takes the folder away.

@@ -1,0 +1,36 @@
+import Logging
+import SyncCore
+
+/// What a request tells the circuit breaker.
+extension SyncEngine {
+    /// What trips it is a server that was reached and fails: 5xx, time-outs, resets. A 4xx is an answer of a server that
+    /// works; no connection, a foreign answer and a cancellation tell nothing about it.
+    func note(_ failure: ExchangeFailure) {
+        logger.info("request failed", metadata: ["failure": "\(failure)"])
+        let now = watch.milliseconds()
+        if failure.isCancelled || !failure.reachedServer {
+            breaker.learnedNothing(nowMilliseconds: now)
+        } else if let status = failure.status, (400..<500).contains(status) {
+            noteSuccess()
+        } else if failure.kind == .temporary || failure.kind == .temporaryLonger || failure.kind == .network {
+            let was = breaker.state
+            breaker.failed(nowMilliseconds: now)
+            guard case .open = breaker.state, was != breaker.state else { return }
+            let left = breaker.remaining(nowMilliseconds: now)
+            breakerCause = failure.description
+            logger.warning("the server is left alone", metadata: ["milliseconds": "\(left)", "cause": "\(failure)"])
+            send(.breakerOpened(milliseconds: left, cause: failure.description))
+        } else {
+            noteSuccess()
+        }
+    }
+
+    /// The server answered as it should, whatever its verdicts.
+    func noteSuccess() {
+        let was = breaker.state
+        breaker.succeeded()
+        guard was != .closed else { return }
+        breakerCause = nil
+        send(.breakerClosed)
+    }
+}

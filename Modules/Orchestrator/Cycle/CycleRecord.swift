@@ -1,0 +1,116 @@
+import Storage
+public import SyncCore
+
+/// What is kept of a cycle: why it began, what it did, how long it took; no contents.
+///
+/// The last ``EngineConfiguration/keptCycles`` that made a request stand in the database and outlive the program.
+public struct CycleRecord: Sendable, Hashable {
+    /// Grows by one with each cycle; 0 before it was written.
+    public var number: Int64
+    /// When it began, milliseconds since 1970.
+    public var atMilliseconds: Int64
+    /// Why it began: a name of ``Scheduler/Trigger``.
+    public var cause: String
+    public var durationMilliseconds: Int64
+    /// `complete`, or what ended it, as ``CycleEnd/name`` has it.
+    public var end: String
+    /// The end in words; `nil` for a complete one.
+    public var message: String?
+    /// Figures by name: `sent`, `acknowledged`, `merged`, `conflicts`, `refused`, `received`, `held`, `removed`, `requests`,
+    /// `bytesSent`, `bytesReceived`.
+    public var counts: [String: Int64]
+
+    init(_ beginning: Beginning, _ report: CycleReport, now: Int64) {
+        number = 0
+        atMilliseconds = beginning.wall
+        cause = beginning.cause.rawValue
+        durationMilliseconds = now - beginning.elapsed
+        end = report.end.name
+        // An answer's own words may hold anything; the class and the status are enough here.
+        message = report.end == .complete ? nil : report.end.shortCause
+        counts = report.counts.filter { $0.value != 0 }
+    }
+
+    /// Reads one that was kept; `nil` for a text of another program's.
+    init?(_ stored: StoredText) {
+        guard let value = Self.value(stored.text), case .object(let members) = value,
+            case .string(let cause)? = members["cause"], case .string(let end)? = members["end"],
+            case .int(let duration)? = members["duration"]
+        else { return nil }
+        number = stored.number
+        atMilliseconds = stored.atMilliseconds
+        self.cause = cause
+        self.end = end
+        durationMilliseconds = duration
+        if case .string(let text)? = members["message"] { message = text }
+        counts = [:]
+        if case .object(let figures)? = members["counts"] {
+            for case (let name, .int(let figure)) in figures { counts[name] = figure }
+        }
+    }
+
+    /// A stored text with its place.
+    struct StoredText {
+        var number: Int64
+        var atMilliseconds: Int64
+        var text: String
+    }
+
+    private static func value(_ text: String) -> FieldValue? {
+        do { return try FieldValue(json: text) } catch { return nil }
+    }
+
+    /// Compact JSON.
+    var text: String? {
+        var members: [String: FieldValue] = [
+            "cause": .string(cause), "end": .string(end), "duration": .int(durationMilliseconds),
+            "counts": .object(counts.mapValues(FieldValue.int)),
+        ]
+        if let message { members["message"] = .string(message) }
+        do { return try FieldValue.object(members).jsonText() } catch { return nil }
+    }
+}
+
+extension CycleReport {
+    /// The figures by name.
+    var counts: [String: Int64] {
+        [
+            "sent": sent, "acknowledged": acknowledged, "merged": merged, "conflicts": conflicts, "refused": refused,
+            "received": received, "held": held, "removed": removed, "requests": requests, "bytesSent": bytesSent,
+            "bytesReceived": bytesReceived,
+        ].mapValues(Int64.init)
+    }
+}
+
+extension CycleEnd {
+    /// One word for it, the same in every language and version.
+    public var name: String {
+        switch self {
+        case .complete: "complete"
+        case .exchange(let failure): failure.kind.rawValue
+        case .store(let failure): "store.\(failure.kind.rawValue)"
+        case .needsCredentials: "needsCredentials"
+        case .otherDataset: "otherDataset"
+        case .awaitsConfirmation: "awaitsConfirmation"
+        case .leaseHeld: "leaseHeld"
+        case .notNow: "notNow"
+        case .cancelled: "cancelled"
+        case .tooLong: "tooLong"
+        }
+    }
+
+    /// The cause without any word of an answer's or of a record's.
+    var shortCause: String? {
+        guard case .exchange(let failure) = self else { return name }
+        return [failure.status.map { "status \($0)" }, failure.code].compactMap { $0 }.joined(separator: " ")
+    }
+}
+
+extension SyncEngine {
+    /// The last cycles that made a request, newest first; they outlive the program.
+    public func recentCycles(limit: Int = 100) async throws(StoreFailure) -> [CycleRecord] {
+        try await store.cycles(limit: limit).compactMap {
+            CycleRecord(.init(number: $0.number, atMilliseconds: $0.atMilliseconds, text: $0.summary))
+        }
+    }
+}

@@ -1,0 +1,58 @@
+import Logging
+import Storage
+import SyncCore
+
+/// Hints: listened to while ``run()`` runs; without them the period does the work.
+extension SyncEngine {
+    /// Listens for ever; a stream that ends or fails is opened again after a pause of full jitter in a growing window.
+    func listen(to source: any HintSource) async {
+        var pauses = CycleBackoff(
+            first: configuration.hintPause.milliseconds, longest: configuration.longestHintPause.milliseconds)
+        while !Task.isCancelled {
+            var cause = "it ended"
+            var floor: Int64 = 0
+            do throws(ExchangeFailure) {
+                try await source.listen(after: reached > 0 ? reached : nil) { event in await self.heard(event) }
+            } catch {
+                if error.isCancelled { return }
+                cause = error.description
+                floor = Int64(max(error.retryAfterSeconds ?? 0, error.backoffSeconds ?? 0) * 1_000)
+            }
+            // One that had opened begins a new row of failures.
+            if areHintsOpen { pauses.reset() }
+            lostHints(cause)
+            let window = pauses.failed()
+            let pause = floor + Int64(Double(window) * randomness.unit())
+            guard await slept(.milliseconds(pause)) else { return }
+        }
+    }
+
+    private func lostHints(_ cause: String) {
+        logger.info("hints lost", metadata: ["cause": "\(cause)"])
+        guard areHintsOpen else { return }
+        areHintsOpen = false
+        haveHintsBeenLost = true
+        send(.hintsLost(cause))
+    }
+
+    private func heard(_ event: HintEvent) {
+        switch event {
+        case .opened:
+            areHintsOpen = true
+            send(.hintsOpened)
+            // What came while nobody listened; the whole fleet lost its streams together, perhaps.
+            if haveHintsBeenLost { trigger(.serverBack) }
+        case .hint(let hint):
+            if let asked = askedScopes, !hint.scopes.isEmpty, asked.isDisjoint(with: hint.scopes) { return }
+            guard let version = hint.currentSyncVersion else { return trigger(.hint) }
+            hinted = max(hinted, version)
+            // The server tells the writer, too: while a cycle runs its end knows whether anything is left to fetch.
+            if !isCycling { followHints() }
+        }
+    }
+
+    /// Asks for what was hinted at and is not here.
+    func followHints() {
+        if hinted > reached { trigger(.hint) }
+    }
+}

@@ -1,0 +1,63 @@
+import Storage
+import SyncCore
+
+/// The long run: what starts cycles by itself.
+extension SyncEngine {
+    /// Syncs by itself until the task is cancelled or ``stop()`` is called: after local writes, on hints, and at
+    /// least every period. May be called again when it has ended.
+    /// - Throws: ``EngineError/alreadyRunning`` for a second call while it runs.
+    public func run() async throws(EngineError) {
+        guard !isRunning else { throw .alreadyRunning }
+        isRunning = true
+        defer { isRunning = false }
+        stopping.clear()
+        scheduler.trigger(.started, at: watch.milliseconds())
+        await withTaskGroup(of: Bool.self) { group in
+            let notices = store.notices()
+            group.addTask {
+                for await _ in notices { await self.trigger(.localWrite) }
+                return false
+            }
+            if let hints {
+                group.addTask {
+                    await self.listen(to: hints)
+                    return false
+                }
+            }
+            group.addTask {
+                await self.loop()
+                return true
+            }
+            group.addTask { [stopping] in
+                await stopping.wait()
+                return true
+            }
+            // The end of the store's notices, or of the hints, ends nothing else: the period still does its work.
+            for await isEnd in group where isEnd { group.cancelAll() }
+        }
+    }
+
+    /// Starts a cycle whenever the schedule has one due; in between it waits for the time, or for the schedule to change.
+    private func loop() async {
+        while !Task.isCancelled {
+            let next = isPaused || isCycling ? nil : scheduler.nextStart()
+            let now = watch.milliseconds()
+            if let next, next <= now {
+                _ = await serialized(scheduler.isUserWaiting ? .user : .routine)
+            } else {
+                await wait(next.map { .milliseconds($0 - now) })
+            }
+        }
+    }
+
+    /// Waits for the schedule to change, or so long.
+    private func wait(_ limit: Duration?) async {
+        guard let limit else { return await wakeUp.wait() }
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { [wakeUp] in await wakeUp.wait() }
+            group.addTask { _ = await self.slept(limit) }
+            await group.next()
+            group.cancelAll()
+        }
+    }
+}

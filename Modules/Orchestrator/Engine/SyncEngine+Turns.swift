@@ -1,0 +1,91 @@
+import SyncCore
+
+/// One cycle at a time: who may run the next, and whom it serves.
+extension SyncEngine {
+    /// A cycle that begins after this call: this call's own, or somebody else's that serves it.
+    ///
+    /// While one runs, all calls wait in a line; the first of them runs the next, for all that stand there when it begins.
+    /// A call leaves the line when its task is cancelled, so nobody hangs on a cycle that is not his.
+    /// - Parameter cause: what is noted of why; by default what the schedule says, or the user's wish.
+    func serialized(_ urgency: Urgency, cause: Scheduler.Trigger? = nil) async -> CycleReport {
+        if isCycling {
+            let turn = Turn(urgency)
+            line.append(turn)
+            switch await turn.wait() {
+            case .served(let report): return report
+            case .givenUp:
+                line.removeAll { $0 === turn }
+                return .givenUp
+            case .lead: break
+            }
+        }
+        isCycling = true
+        guard !Task.isCancelled else {
+            passOn()
+            return .givenUp
+        }
+        let served = line
+        line = []
+        let isUsers = urgency == .user || served.contains { $0.urgency == .user }
+        let report = await oneCycle(isUsers ? .user : .routine, cause: cause ?? (isUsers ? .user : nil))
+        if report.end == .cancelled, Task.isCancelled {
+            // It was this call's own end, and nobody else's: the others are next.
+            line = served + line
+        } else {
+            for turn in served { turn.end(.served(report)) }
+        }
+        passOn()
+        return report
+    }
+
+    /// The first in the line who still wants it runs the next cycle.
+    private func passOn() {
+        while !line.isEmpty {
+            if line.removeFirst().end(.lead) { return }
+        }
+        isCycling = false
+        update { $0.activity = isPaused ? .paused : .idle }
+        // Who waits for the schedule looks at it again.
+        wakeUp.set()
+    }
+
+    private func oneCycle(_ urgency: Urgency, cause: Scheduler.Trigger?) async -> CycleReport {
+        let began = watch.milliseconds()
+        let due = scheduler.started(at: began)
+        update { $0.activity = .syncing }
+        let report = await cycle(
+            urgency, Beginning(cause: cause ?? due, elapsed: began, wall: wallClock.nowMilliseconds))
+        let now = watch.milliseconds()
+        let next = backoff.ended(
+            report, queue: status.queue, wall: wallClock.nowMilliseconds, chance: randomness.unit())
+        // The jitter comes on top of the least distance between two starts, or half a fleet would wait for that.
+        let earliest = max(now, began + configuration.intervals.minimumInterval)
+        scheduler.ended(holdUntil: next.hold.map { earliest + $0 }, wakeAt: next.wake.map { now + $0 })
+        update {
+            $0.lastEnd = report.end
+            if report.end == .complete {
+                $0.lastSyncedMilliseconds = max($0.lastSyncedMilliseconds ?? .min, wallClock.nowMilliseconds)
+            }
+        }
+        send(.cycleEnded(report))
+        if report.isPulled { followHints() }
+        return report
+    }
+}
+
+/// When a cycle began, and why.
+struct Beginning: Sendable {
+    var cause: Scheduler.Trigger
+    /// By the engine's monotonic clock.
+    var elapsed: Int64
+    var wall: Int64
+}
+
+extension CycleReport {
+    /// What a call gets that was given up before its cycle began.
+    static var givenUp: CycleReport {
+        var report = CycleReport()
+        report.end = .cancelled
+        return report
+    }
+}

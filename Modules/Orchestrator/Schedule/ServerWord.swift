@@ -1,0 +1,25 @@
+/// The pause that the server asked for, by the monotonic clock: no jump of the wall clock frees or jails, and nobody's
+/// wish goes past it. A pure value.
+///
+/// The queue keeps the time durably as a time of day; it is measured once, when it is first seen.
+struct ServerWord: Sendable, Hashable {
+    /// The longest that a server may make us wait: 24 hours (PROTOCOL.md, section 4).
+    static let longest: Int64 = 86_400_000
+
+    private var seen: Int64?
+    private var end: Int64?
+
+    /// How long nothing may go, in milliseconds; `nil` if it may.
+    /// - Parameter until: what the queue's schedule says, milliseconds since 1970.
+    mutating func remaining(_ until: Int64?, wall: Int64, elapsed: Int64) -> Int64? {
+        if until != seen {
+            seen = until
+            end = until.map { time in
+                let (left, overflow) = time.subtractingReportingOverflow(wall)
+                return elapsed + min(Self.longest, overflow ? Self.longest : left)
+            }
+        }
+        guard let end, end > elapsed else { return nil }
+        return end - elapsed
+    }
+}

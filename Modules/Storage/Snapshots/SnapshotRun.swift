@@ -1,0 +1,142 @@
+import GRDB
+import SyncCore
+
+/// Rebuilds what one transaction touches: asked before and after the rows change, so that both ends of a move count.
+final class SnapshotRun {
+    private let db: Database
+    private let plan: SnapshotPlan
+    private let now: Int64
+    /// The subjects to rebuild, by builder.
+    private var subjects: [String: Set<String>] = [:]
+
+    init(_ db: Database, _ plan: SnapshotPlan, now: Int64) {
+        self.db = db
+        self.plan = plan
+        self.now = now
+    }
+
+    /// These records are about to change, or have changed.
+    func touch(_ keys: [RecordKey]) throws {
+        var ids: [String: Set<String>] = [:]
+        for key in keys where plan.sources.contains(key.entity) { ids[key.entity, default: []].insert(key.id) }
+        guard !ids.isEmpty else { return }
+        try spread { name in ids[name] ?? [] }
+    }
+
+    /// The record's field named this other record before it changed.
+    func touch(_ key: RecordKey, field: String, was old: String) throws {
+        for planned in plan.planned {
+            for link in planned.links where link.source == .entity(key.entity) && link.steps.first?.field.name == field
+            {
+                let found = try lead([old], link.steps.dropFirst())
+                subjects[planned.builder.name, default: []].formUnion(found)
+            }
+        }
+        try spread { _ in [] }
+    }
+
+    /// From entities to builders, and from each builder on to those that depend on it, as rows stand now.
+    private func spread(_ ids: (String) -> Set<String>) throws {
+        for planned in plan.planned {
+            for link in planned.links {
+                let start: Set<String> =
+                    switch link.source {
+                    case .entity(let name): ids(name)
+                    case .snapshot(let name): subjects[name] ?? []
+                    }
+                guard !start.isEmpty else { continue }
+                subjects[planned.builder.name, default: []].formUnion(try lead(start, link.steps[...]))
+            }
+        }
+    }
+
+    private func lead(_ ids: Set<String>, _ steps: ArraySlice<SnapshotPlan.Step>) throws -> Set<String> {
+        var ids = ids
+        for step in steps {
+            guard !ids.isEmpty else { return [] }
+            let (table, key) = (RowWriter.quoted(step.entity.table), RowWriter.quoted(step.entity.keyColumn))
+            let column = RowWriter.quoted(step.field.column)
+            let sql = """
+                SELECT DISTINCT \(column) FROM \(table) \
+                WHERE \(key) IN (SELECT value FROM json_each(?)) AND \(column) IS NOT NULL
+                """
+            let list = try FieldValue.array(ids.sorted().map(FieldValue.string)).jsonText()
+            ids = try Set(String.fetchAll(db.cachedStatement(sql: sql), arguments: [list]))
+        }
+        return ids
+    }
+
+    /// Rebuilds in dependency order, each builder in a savepoint of its own.
+    func rebuild() throws {
+        var built = subjects.isEmpty ? nil : try SnapshotMarks.read(db)
+        let before = built
+        for planned in plan.planned {
+            guard let touched = subjects[planned.builder.name], !touched.isEmpty, built != nil else { continue }
+            let name = planned.builder.name
+            // One that failed before is made anew in whole.
+            let isWhole = built?[name] != Int64(planned.builder.version)
+            let isDone =
+                isWhole
+                ? try Self.whole(db, planned.builder, plan, now: now)
+                : try Self.attempt(db, planned.builder, now: now) {
+                    try planned.builder.rebuild(db, touched.sorted())
+                }
+            built?[name] = isDone ? Int64(planned.builder.version) : nil
+        }
+        if let built, built != before { try SnapshotMarks.write(db, built) }
+    }
+
+    /// Runs what an app declared; what it throws undoes it alone and is reported.
+    static func attempt(
+        _ db: Database, _ builder: SnapshotBuilder, now: Int64, _ body: () throws -> Void
+    ) throws -> Bool {
+        var failure: (any Error)?
+        try db.inSavepoint {
+            do {
+                try RowWriter.applying(db) { try body() }
+                return .commit
+            } catch {
+                failure = error
+                return .rollback
+            }
+        }
+        guard let failure else { return true }
+        // What breaks the whole transaction is not the builder's to survive.
+        if let failure = failure as? DatabaseError,
+            [.SQLITE_FULL, .SQLITE_IOERR, .SQLITE_CORRUPT].contains(failure.resultCode)
+        {
+            throw failure
+        }
+        try Journal.event(db, .snapshotFailed, detail: "\(builder.name): \(failure)", at: now)
+        return false
+    }
+
+    /// Makes the tables, empty, and everything in them.
+    static func whole(_ db: Database, _ builder: SnapshotBuilder, _ plan: SnapshotPlan, now: Int64) throws -> Bool {
+        let ids = try all(db, builder, plan)
+        return try attempt(db, builder, now: now) {
+            try builder.setUp(db)
+            try builder.rebuild(db, ids)
+        }
+    }
+
+    private static func all(_ db: Database, _ builder: SnapshotBuilder, _ plan: SnapshotPlan) throws -> [String] {
+        guard let entity = plan.schema[builder.subject] else { return [] }
+        let key = RowWriter.quoted(entity.keyColumn)
+        return try String.fetchAll(db, sql: "SELECT \(key) FROM \(RowWriter.quoted(entity.table)) ORDER BY \(key)")
+    }
+}
+
+/// Which version of each builder made what is in the file; one that is missing, or failed, is made anew.
+enum SnapshotMarks {
+    static func read(_ db: Database) throws -> [String: Int64] {
+        guard let text = try Meta.text(db, .snapshots), case .object(let members) = try FieldValue(json: text) else {
+            return [:]
+        }
+        return members.compactMapValues { if case .int(let version) = $0 { version } else { nil } }
+    }
+
+    static func write(_ db: Database, _ marks: [String: Int64]) throws {
+        try Meta.set(db, .snapshots, FieldValue.object(marks.mapValues(FieldValue.int)).jsonText())
+    }
+}

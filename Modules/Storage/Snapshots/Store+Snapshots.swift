@@ -1,0 +1,92 @@
+public import GRDB
+import SyncCore
+
+extension Store {
+    /// Rebuilds derived data for what the app wrote since the last time, inside the app's own transaction.
+    ///
+    /// The engine does the same before each of its own steps; an app that wants its derived rows to be right at once calls
+    /// it at the end of its write.
+    public nonisolated func refreshSnapshots(_ db: Database) throws {
+        try context.catchUp(db, now: configuration.clock.nowMilliseconds)
+    }
+}
+
+extension ApplyContext {
+    /// What the app wrote since the last time, as the change log has it.
+    func catchUp(_ db: Database, now: Int64) throws {
+        guard !snapshots.isEmpty else { return }
+        let last = try Int64.fetchOne(db.cachedStatement(sql: "SELECT sequence FROM sync_clock WHERE one = 1")) ?? 0
+        let done = try Meta.integer(db, .snapshotSequence) ?? 0
+        guard last > done else { return }
+        let run = SnapshotRun(db, snapshots, now: now)
+        // A successor has a new sequence at an old place; both ends are cheap to look at.
+        let sql = "SELECT entity, id, fields FROM sync_change WHERE sequence > ? OR position > ? ORDER BY position"
+        for row in try Row.fetchAll(db.cachedStatement(sql: sql), arguments: [done, done]) {
+            let key = RecordKey(row[0], row[1])
+            guard snapshots.sources.contains(key.entity), let entity = schema[key.entity] else { continue }
+            for (name, delta) in try DeltaCodec.deltas(row[2], of: entity) {
+                guard entity.field(name)?.reference != nil, case .string(let old)? = delta.old else { continue }
+                try run.touch(key, field: name, was: old)
+            }
+            try run.touch([key])
+        }
+        try run.rebuild()
+        try Meta.set(db, .snapshotSequence, last)
+    }
+
+    /// Runs `body`, and rebuilds what it touched: it says which records at its end, and `ahead` which it may touch.
+    func deriving<T>(
+        _ db: Database, now: Int64, ahead: [RecordKey] = [], _ body: () throws -> (T, [RecordKey])
+    ) throws -> T {
+        guard !snapshots.isEmpty else { return try body().0 }
+        try catchUp(db, now: now)
+        let run = SnapshotRun(db, snapshots, now: now)
+        try run.touch(ahead)
+        let (result, touched) = try body()
+        try run.touch(ahead + touched)
+        try run.rebuild()
+        return result
+    }
+
+    /// Runs `body`, which says nothing of what it touches: everything is made anew.
+    func derivingAll<T>(_ db: Database, now: Int64, _ body: () throws -> T) throws -> T {
+        let result = try body()
+        guard !snapshots.isEmpty else { return result }
+        try SnapshotMarks.write(db, [:])
+        try setUpSnapshots(db, now: now)
+        return result
+    }
+
+    /// The records of these changes; empty where nothing is derived.
+    func records(_ db: Database, of changes: [String]) throws -> [RecordKey] {
+        guard !snapshots.isEmpty, !changes.isEmpty else { return [] }
+        let sql = "SELECT DISTINCT entity, id FROM sync_change WHERE key IN (SELECT value FROM json_each(?))"
+        let list = try FieldValue.array(changes.map(FieldValue.string)).jsonText()
+        return try Row.fetchAll(db.cachedStatement(sql: sql), arguments: [list]).map { RecordKey($0[0], $0[1]) }
+    }
+
+    /// The account's data goes out of the file, and what follows from it; a builder that throws keeps it from being done.
+    func emptySnapshots(_ db: Database) throws {
+        for planned in snapshots.planned { try planned.builder.setUp(db) }
+    }
+
+    /// Makes tables, and everything that no builder of this version has made yet; when the store opens.
+    func setUpSnapshots(_ db: Database, now: Int64) throws {
+        if snapshots.isEmpty {
+            // What happens without builders is not followed: a program that has them makes everything anew.
+            if try Meta.text(db, .snapshots) != nil { try Meta.set(db, .snapshots, nil as String?) }
+            return
+        }
+        var marks = try SnapshotMarks.read(db)
+        let before = marks
+        for planned in snapshots.planned where marks[planned.builder.name] != Int64(planned.builder.version) {
+            let isDone = try SnapshotRun.whole(db, planned.builder, snapshots, now: now)
+            marks[planned.builder.name] = isDone ? Int64(planned.builder.version) : nil
+        }
+        // One that was taken out of the app, and comes back some day, is made anew.
+        let names = Set(snapshots.planned.map(\.builder.name))
+        marks = marks.filter { names.contains($0.key) }
+        if marks != before { try SnapshotMarks.write(db, marks) }
+        try catchUp(db, now: now)
+    }
+}

@@ -1,0 +1,100 @@
+import GRDB
+public import SyncCore
+
+extension Store {
+    /// Writes a conflict's losing value again, as if the user did it now: a new change, which everybody gets.
+    ///
+    /// The entry stays, and an event notes that it was restored. A record that is gone comes back only where the entry
+    /// holds all of it.
+    /// - Returns: the record that was written.
+    /// - Throws: ``StoreFailure`` (`notFound`) for a number that is not in the journal, `invalid` where there is nothing to
+    ///   restore: no losing value, an entity or field that is not declared any more, a row that is gone.
+    @discardableResult
+    public func restoreLoser(_ number: Int64) throws(StoreFailure) -> RecordKey {
+        let schema = schema
+        let now = now
+        return try perform("restoring a value") { db in
+            let sql = """
+                SELECT number, key, entity, id, field, mine, theirs, winner, rule, at, kind FROM sync_conflict
+                WHERE number = ?
+                """
+            guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [number]) else {
+                throw StoreFailure(kind: .notFound, message: "There is no conflict \(number).")
+            }
+            let entry = try ConflictEntry(row)
+            try context.deriving(db, now: now, ahead: [entry.record]) {
+                try Self.restore(db, entry, schema)
+                try Journal.event(
+                    db, .restored, entry.record, change: entry.changeID, detail: entry.field ?? "the whole record",
+                    at: now)
+                return ((), [entry.record])
+            }
+            return entry.record
+        }
+    }
+
+    private static func restore(_ db: Database, _ entry: ConflictEntry, _ schema: Schema) throws {
+        func refuse(_ words: String) -> StoreFailure {
+            StoreFailure(kind: .invalid, message: "Conflict \(entry.number) cannot be restored: \(words).")
+        }
+        guard let entity = schema[entry.record.entity] else { throw refuse("“\(entry.record.entity)” is not declared") }
+        guard let loser = entry.winner == "mine" ? entry.theirs : entry.mine else {
+            throw refuse("no losing value was kept")
+        }
+        let writer = RowWriter(entity)
+        guard let field = entry.field else {
+            guard case .object(let fields) = loser else { throw refuse("it is about no value") }
+            return try writer.upsert(db, entry.record.id, fields.filter { entity.field($0.key) != nil })
+        }
+        guard entity.field(field) != nil else { throw refuse("the field “\(field)” is not declared") }
+        guard try writer.update(db, entry.record.id, [field: loser]) else { throw refuse("the record is not here") }
+    }
+
+    /// How often values of each entity and field met others, the most often first.
+    public func conflictFigures() throws(StoreFailure) -> [ConflictFigure] {
+        try look("counting conflicts") { db in
+            let sql = """
+                SELECT entity, field, count(*), sum(winner = 'mine'), sum(winner = 'theirs'), count(DISTINCT id),
+                min(at), max(at),
+                avg(CASE WHEN json_type(mine) IN ('integer', 'real') AND json_type(theirs) IN ('integer', 'real')
+                  THEN abs((mine ->> '$') - (theirs ->> '$')) END),
+                max(CASE WHEN json_type(mine) IN ('integer', 'real') AND json_type(theirs) IN ('integer', 'real')
+                  THEN abs((mine ->> '$') - (theirs ->> '$')) END)
+                FROM sync_conflict GROUP BY entity, field ORDER BY 3 DESC, entity, field
+                """
+            return try Row.fetchAll(db.cachedStatement(sql: sql)).map(ConflictFigure.init)
+        }
+    }
+}
+
+/// Conflicts of one field, or of whole records of one entity, added up.
+public struct ConflictFigure: Sendable, Hashable {
+    public var entity: String
+    /// `nil` where whole records are meant.
+    public var field: String?
+    public var count: Int
+    /// How often this device's value stood, and how often the other one.
+    public var wonHere: Int
+    public var wonThere: Int
+    /// How many records they were about.
+    public var records: Int
+    /// When the first and the last were noted, milliseconds since 1970.
+    public var firstMilliseconds: Int64
+    public var lastMilliseconds: Int64
+    /// For numbers: how far the two values were apart, on average and at most.
+    public var meanDistance: Double?
+    public var greatestDistance: Double?
+
+    init(_ row: Row) {
+        entity = row[0]
+        field = row[1]
+        count = row[2]
+        wonHere = row[3] ?? 0
+        wonThere = row[4] ?? 0
+        records = row[5]
+        firstMilliseconds = row[6]
+        lastMilliseconds = row[7]
+        meanDistance = row[8]
+        greatestDistance = row[9]
+    }
+}

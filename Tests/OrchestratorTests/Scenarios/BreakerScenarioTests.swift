@@ -1,0 +1,137 @@
+import Orchestrator
+import Storage
+import SyncCore
+import SyncTesting
+import UploadQueue
+import Testing
+
+@Suite struct BreakerScenarioTests {
+    private func port(_ stage: Stage) -> Port {
+        Port(ModelServer(schema: Device.parsed, clock: stage.wall), clock: stage.clock)
+    }
+
+    @Test(
+        "SCH-03 after five 5xx exactly one probe in half an hour, the next in an hour; a probe that works drains the queue"
+    )
+    func halfOpen() throws {
+        try inVirtualTime { stage in
+            let port = port(stage)
+            let device = try stage.device(port)
+            _ = await device.engine.syncNow()
+            port.otherwise = .fail(.status(500))
+            port.forget()
+            try await device.addBoard("b-1")
+            try await stage.running(device) {
+                try await stage.pass(.seconds(600))
+                #expect(port.requests.count == 5)
+                guard case .notNow(let until?, let cause)? = await device.status.lastEnd else {
+                    Issue.record("the reason is not shown")
+                    return
+                }
+                #expect(until > stage.wall.nowMilliseconds)
+                #expect(cause.contains("status 500"))
+                port.forget()
+                try await stage.pass(.seconds(1_500))
+                #expect(port.requests.count == 1)
+                port.otherwise = .pass
+                try await stage.pass(.seconds(3_000))
+                #expect(port.requests.count == 1)
+                try await stage.pass(.seconds(800))
+                #expect(try await device.store.summary().hasWork == false)
+                #expect(await device.status.lastEnd == .complete)
+            }
+            try await device.end()
+        }
+    }
+
+    @Test(
+        "SCH-05 4xx, 401, a captive portal and having no connection don't trip it",
+        arguments: [
+            ExchangeFailure.status(404), .status(429), .status(408), .status(401), .portal, .unreachable,
+        ])
+    func doesNotTrip(failure: ExchangeFailure) throws {
+        try inVirtualTime { stage in
+            let port = port(stage)
+            let device = try stage.device(port)
+            _ = await device.engine.syncNow()
+            port.otherwise = .fail(failure)
+            for _ in 0..<20 { _ = await device.engine.syncNow() }
+            port.otherwise = .pass
+            port.forget()
+            let report = await device.engine.runOnce(deadline: .seconds(10))
+            #expect(report.end == .complete)
+            try await device.end()
+        }
+    }
+
+    @Test(
+        "SCH-05 5xx, time-outs and resets of a reached server trip it",
+        arguments: [.status(503), .timedOut] as [ExchangeFailure])
+    func trips(failure: ExchangeFailure) throws {
+        try inVirtualTime { stage in
+            let port = port(stage)
+            let device = try stage.device(port)
+            _ = await device.engine.syncNow()
+            port.otherwise = .fail(failure)
+            for _ in 0..<5 { _ = await device.engine.syncNow() }
+            port.forget()
+            _ = await device.engine.runOnce(deadline: .seconds(10))
+            #expect(port.requests.isEmpty)
+            try await device.end()
+        }
+    }
+
+    @Test(
+        "SCH-04 the link, the foreground, a hint and the user probe at once; a cancelled probe is followed by the next")
+    func probes() throws {
+        try inVirtualTime { stage in
+            let port = port(stage)
+            let device = try stage.device(port)
+            _ = await device.engine.syncNow()
+            port.otherwise = .fail(.status(503))
+            try await stage.running(device) {
+                try await stage.pass(.seconds(300))
+                for trigger in [Scheduler.Trigger.reconnected, .foreground, .hint, .user] {
+                    port.forget()
+                    await device.engine.trigger(trigger)
+                    try await stage.pass(.seconds(5))
+                    #expect(port.requests.count == 1, "\(trigger)")
+                }
+            }
+            // A probe that hangs is given up by its deadline; the next one is not kept waiting for it.
+            port.otherwise = .hang(.seconds(1_000))
+            await device.engine.trigger(.reconnected)
+            port.forget()
+            let cancelled = await device.engine.runOnce(deadline: .seconds(5))
+            #expect(cancelled.end == .cancelled)
+            #expect(port.requests.count == 1)
+            port.otherwise = .pass
+            #expect(await device.engine.runOnce(deadline: .seconds(5)).end == .complete)
+            try await device.end()
+        }
+    }
+
+    @Test(
+        "SCH-04 another process's lease, or a wall clock set back a year, does not keep the probe away for ever",
+        arguments: [true, false])
+    func neverStuck(hasLease: Bool) throws {
+        try inVirtualTime { stage in
+            let port = port(stage)
+            let device = try stage.device(port)
+            _ = await device.engine.syncNow()
+            port.otherwise = .fail(.status(503))
+            for _ in 0..<5 { _ = await device.engine.syncNow() }
+            port.otherwise = .pass
+            if hasLease {
+                _ = try await device.store.lease(holder: "other", seconds: 2_000)
+            } else {
+                stage.wall.advance(milliseconds: -365 * 86_400_000)
+            }
+            try await stage.running(device) {
+                try await stage.pass(.seconds(2_100))
+                #expect(await device.status.lastEnd == .complete)
+            }
+            try await device.end()
+        }
+    }
+}

@@ -1,0 +1,135 @@
+import Orchestrator
+import Storage
+import SyncCore
+import SyncTesting
+import UploadQueue
+import Testing
+
+@Suite struct HintScenarioTests {
+    private func model(_ stage: Stage) -> ModelServer { ModelServer(schema: Device.parsed, clock: stage.wall) }
+
+    @Test("A change on one device is on the other within a second of its write, and hints cost no cycle of their own")
+    func quick() throws {
+        try inVirtualTime { stage in
+            let server = model(stage)
+            let (hintsA, hintsB) = (Hinter(clock: stage.clock), Hinter(clock: stage.clock))
+            let told = Telling(server) { version in
+                for hinter in [hintsA, hintsB] { hinter.say(Hint(currentSyncVersion: version)) }
+            }
+            let portA = Port(told, clock: stage.clock)
+            let a = try stage.device(portA, seed: 1, hints: hintsA)
+            let b = try stage.device(told, seed: 2, hints: hintsB)
+            try await stage.running(a) {
+                try await stage.running(b) {
+                    for number in 0..<5 {
+                        try await stage.pass(.seconds(10))
+                        portA.forget()
+                        try await a.addBoard("b-\(number)")
+                        try await stage.pass(.seconds(1))
+                        #expect(try b.rows("board").count == number + 1)
+                        try await stage.pass(.seconds(4))
+                        // The writer hears of its own commit, and has it already.
+                        #expect(portA.requests.count == 1)
+                    }
+                }
+            }
+            try await a.end()
+            try await b.end()
+        }
+    }
+
+    @Test("Without a stream the period brings everything; it is opened again with growing pauses, all different")
+    func without() throws {
+        try inVirtualTime { stage in
+            let server = model(stage)
+            let hints = Hinter(clock: stage.clock)
+            hints.set(open: false)
+            let (a, b) = (try stage.device(server, seed: 1), try stage.device(server, seed: 2, hints: hints))
+            try await stage.running(b) {
+                try await stage.pass(.seconds(5))
+                try await a.addBoard("b-1")
+                _ = try await a.engine.sync(for: .seconds(5))
+                try await stage.pass(.seconds(30))
+                #expect(try b.rows("board").count == 1)
+                try await stage.pass(.seconds(3_600))
+                let gaps = zip(hints.openings, hints.openings.dropFirst()).map { $1 - $0 }
+                #expect(gaps.allSatisfy { $0 <= 60.001 })
+                #expect(Set(gaps).count > gaps.count / 2)
+                #expect(hints.openings.count < 300)
+                hints.set(open: true)
+                let events = await b.engine.events()
+                for await event in events where event == .hintsOpened { break }
+            }
+            try await a.end()
+            try await b.end()
+        }
+    }
+
+    @Test("SCH-01 a stream that comes back after a loss makes a cycle, spread over the fleet's window")
+    func back() throws {
+        try inVirtualTime { stage in
+            let hints = Hinter(clock: stage.clock)
+            let port = Port(model(stage), clock: stage.clock)
+            var configuration = EngineConfiguration()
+            configuration.intervals.period = 3_600_000
+            let device = try stage.device(port, hints: hints, configuration: configuration)
+            try await stage.running(device) {
+                try await stage.pass(.seconds(10))
+                var delays: [Double] = []
+                for _ in 0..<20 {
+                    port.forget()
+                    let openings = hints.openings.count
+                    hints.breakStreams()
+                    try await stage.pass(.seconds(60))
+                    let opened = try #require(hints.openings.dropFirst(openings).first)
+                    let asked = try #require(port.requests.first?.seconds)
+                    #expect(port.requests.count == 1)
+                    delays.append(asked - opened)
+                }
+                #expect(delays.allSatisfy { $0 >= 0 && $0 <= 10.001 })
+                #expect((delays.max() ?? 0) - (delays.min() ?? 0) > 5)
+            }
+            try await device.end()
+        }
+    }
+
+    @Test("A hint about roots that are not asked for wakes nobody")
+    func foreignScope() throws {
+        try inVirtualTime { stage in
+            let server = try RealServer(stage)
+            let hints = Hinter(clock: stage.clock)
+            let port = Port(server.exchange, clock: stage.clock)
+            let device = try stage.device(port, hints: hints)
+            try await device.engine.setScopes([RecordKey("board", "b-1")])
+            try await stage.running(device) {
+                try await stage.pass(.seconds(5))
+                port.forget()
+                hints.say(Hint(currentSyncVersion: 99, scopes: ["board:b-2"]))
+                try await stage.pass(.seconds(5))
+                #expect(port.requests.isEmpty)
+                hints.say(Hint(currentSyncVersion: 99, scopes: ["board:b-2", "board:b-1"]))
+                try await stage.pass(.seconds(5))
+                #expect(!port.requests.isEmpty)
+            }
+            try await device.end()
+            try server.end()
+        }
+    }
+}
+
+/// Tells each new version as the server's streams do, before the answer is on its way.
+private struct Telling: Exchange {
+    let server: ModelServer
+    let tell: @Sendable (Int64) -> Void
+    init(_ server: ModelServer, _ tell: @escaping @Sendable (Int64) -> Void) {
+        self.server = server
+        self.tell = tell
+    }
+    func exchange(_ request: ExchangeRequest) async throws(ExchangeFailure) -> ExchangeAnswer {
+        let before = server.head
+        let answer = try await server.exchange(request)
+        if server.head > before { tell(server.head) }
+        return answer
+    }
+    func close() async {}
+}

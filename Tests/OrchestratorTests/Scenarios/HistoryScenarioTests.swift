@@ -1,0 +1,274 @@
+import GRDB
+import Orchestrator
+import Storage
+import SyncCore
+import SyncTesting
+import UploadQueue
+import Testing
+
+@Suite struct HistoryScenarioTests {
+    private func model(_ stage: Stage) -> ModelServer { ModelServer(schema: Device.parsed, clock: stage.wall) }
+
+    @Test(
+        "NET-22 another data set: the engine stops, keeps everything and says so; a later sync asks again and goes on")
+    func otherDataset() throws {
+        try inVirtualTime { stage in
+            let port = Port(model(stage), clock: stage.clock)
+            let device = try stage.device(port)
+            try await device.addBoard("b-1")
+            _ = try await device.engine.sync(for: .seconds(10))
+            try await device.addBoard("b-2")
+            port.otherwise = .fail(.status(409, code: "otherDataset"))
+            let before = try device.rows("board")
+            for _ in 0..<3 { #expect(await device.engine.syncNow().end == .otherDataset) }
+            #expect(try device.rows("board") == before)
+            let kept = try await device.store.summary()
+            #expect(kept.pending + kept.inFlight == 1)
+            #expect(kept.failed == 0)
+            port.otherwise = .pass
+            #expect(try await device.engine.sync(for: .seconds(60)).isInStep)
+            try await device.end()
+        }
+    }
+
+    @Test("NET-22 another data set told in a good answer: nothing of it is applied, nothing counts as acknowledged")
+    func otherDatasetInAnswer() throws {
+        try inVirtualTime { stage in
+            let mine = model(stage)
+            let other = ModelServer(schema: Device.parsed, clock: stage.wall, dataset: "d-2", epoch: "e-1")
+            let stranger = try stage.device(other, seed: 2)
+            try await stranger.addBoard("x-1")
+            _ = try await stranger.engine.sync(for: .seconds(10))
+            let turnout = Turnout(mine)
+            let device = try stage.device(turnout)
+            _ = try await device.engine.sync(for: .seconds(10))
+            try await device.addBoard("b-1")
+            turnout.set(other)
+            #expect(await device.engine.syncNow().end == .otherDataset)
+            #expect(try device.rows("board").count == 1)
+            #expect(try await device.store.summary().hasWork)
+            turnout.set(mine)
+            #expect(try await device.engine.sync(for: .seconds(60)).isInStep)
+            #expect(mine.effects.count == 1)
+            try await device.end()
+            try await stranger.end()
+        }
+    }
+
+    @Test(
+        "DL-11 DL-12 an expired checkpoint: a full pass takes away what is gone, keeps what is unsent, and revives nothing"
+    )
+    func expired() throws {
+        try inVirtualTime { stage in
+            let server = model(stage)
+            let (a, b) = (try stage.device(server, seed: 1), try stage.device(server, seed: 2))
+            for number in 0..<10 { try await a.addBoard("b-\(number)") }
+            for device in [a, b] { _ = try await device.engine.sync(for: .seconds(10)) }
+            try await a.write("DELETE FROM board WHERE id = 'b-0'")
+            _ = try await a.engine.sync(for: .seconds(10))
+            server.forgetTombstones()
+            try await b.addBoard("mine")
+            let events = await b.engine.events()
+            let summary = try await b.engine.sync(for: .seconds(60))
+            #expect(summary.isInStep)
+            #expect(summary.report.removed == 1)
+            #expect(try a.rows("board").count == 9)
+            _ = try await a.engine.sync(for: .seconds(10))
+            #expect(try a.rows("board") == b.rows("board"))
+            #expect(try a.rows("board").count == 10)
+            var iterator = events.makeAsyncIterator()
+            #expect(await iterator.next() == .fullPassBegan)
+            try await a.end()
+            try await b.end()
+        }
+    }
+
+    @Test(
+        "DL-09 a server restored from an older backup: what was acknowledged and is lost is journalled, the queue goes on"
+    )
+    func restored() throws {
+        try inVirtualTime { stage in
+            let server = model(stage)
+            let device = try stage.device(server)
+            for number in 0..<10 { try await device.addBoard("b-\(number)") }
+            _ = try await device.engine.sync(for: .seconds(10))
+            let backup = server.backup()
+            try await device.addBoard("late")
+            _ = try await device.engine.sync(for: .seconds(10))
+            server.restore(backup)
+            try await device.addBoard("unsent")
+            #expect(try await device.engine.sync(for: .seconds(60)).isInStep)
+            let lost = try await device.store.conflicts().filter { $0.kind == "lostByServer" }
+            #expect(lost.map(\.record.id) == ["late"])
+            #expect(try await device.store.restoreLost() == 1)
+            #expect(try await device.engine.sync(for: .seconds(60)).isInStep)
+            #expect(server.liveRecords.count == 12)
+            try await device.end()
+        }
+    }
+
+    @Test("DL-10 an emptied server removes nothing before the app says so, and unsent changes go meanwhile")
+    func emptied() throws {
+        try inVirtualTime { stage in
+            let server = model(stage)
+            let empty = server.backup()
+            let device = try stage.device(server)
+            for number in 0..<10 { try await device.addBoard("b-\(number)") }
+            _ = try await device.engine.sync(for: .seconds(10))
+            server.restore(empty)
+            try await device.addBoard("mine")
+            let summary = try await device.engine.sync(for: .seconds(60))
+            #expect(!summary.isInStep)
+            #expect(try device.rows("board").count == 11)
+            #expect(try await device.store.position().awaitsConfirmation)
+            #expect(!summary.queue.hasWork)
+            _ = try await device.store.endFullPass(confirmed: true)
+            #expect(try await device.engine.sync(for: .seconds(60)).isInStep)
+            #expect(try device.rows("board").count == 1)
+            try await device.end()
+        }
+    }
+
+    @Test("DL-13 a record that left the account goes without a delete; what was unsent of it is set aside, and stays")
+    func gone() throws {
+        try inVirtualTime { stage in
+            let server = model(stage)
+            let device = try stage.device(server)
+            for number in 0..<3 { try await device.addBoard("b-\(number)") }
+            _ = try await device.engine.sync(for: .seconds(10))
+            try await device.write("UPDATE board SET name = 'unsent' WHERE id = 'b-1'")
+            let leaving = ScriptedExchange([
+                .answer { request in
+                    let gone = ["b-0", "b-1"].enumerated().map {
+                        ServerRecord(key: RecordKey("board", $1), version: Int64(10 + $0), presence: .gone)
+                    }
+                    return ExchangeAnswer(
+                        dataset: "d-1", epoch: "e-1", currentSyncVersion: 11,
+                        results: request.changes.map {
+                            ChangeResult(changeID: $0.id, verdict: .retry(afterSeconds: 1))
+                        },
+                        page: ArrayPage(gone))
+                }
+            ])
+            let engine = SyncEngine(
+                store: device.store, exchange: leaving, wallClock: stage.wall, clock: stage.clock,
+                randomness: SeededRandomness(seed: 3), ids: SeededIDs(seed: 3))
+            #expect(await engine.syncNow().received == 2)
+            #expect(try device.rows("board").count == 1)
+            let failures = try await device.store.failures()
+            #expect(failures.map(\.reason.code) == ["gone"])
+            let queue = try await device.store.summary()
+            #expect(queue.pending == 0 && queue.failed == 1)
+            try await device.end()
+        }
+    }
+
+    @Test("OBS-09 contents that differ at the same checkpoint: an event, a durable row, and a full pass that mends it")
+    func divergence() throws {
+        try inVirtualTime { stage in
+            let server = model(stage)
+            let port = Port(server, clock: stage.clock)
+            let device = try stage.device(port)
+            for number in 0..<10 { try await device.addBoard("b-\(number)") }
+            _ = try await device.engine.sync(for: .seconds(10))
+            // A row is lost in a way that no engine should allow.
+            try await device.store.write(recording: []) { db in
+                try db.execute(sql: "DELETE FROM board WHERE id = 'b-3'")
+                try db.execute(sql: "DELETE FROM sync_record WHERE id = 'b-3'")
+            }
+            #expect(await device.engine.syncNow().end == .complete)
+            #expect(try device.rows("board").count == 9)
+            let events = await device.engine.events()
+            stage.wall.advance(milliseconds: 25 * 3_600_000)
+            _ = await device.engine.syncNow()
+            var seen: [SyncEvent] = []
+            for await event in events {
+                seen.append(event)
+                if case .cycleEnded = event { break }
+            }
+            #expect(seen.prefix(2) == [.diverged, .fullPassBegan])
+            #expect(try device.rows("board").count == 10)
+            #expect(try await device.store.events().contains { $0.kind == "diverged" })
+            // In step again: nothing of it comes back with the next comparison.
+            port.forget()
+            await device.engine.compareContents()
+            #expect(await device.engine.syncNow().end == .complete)
+            #expect(port.requests.map(\.request.wantsChecksum) == [true])
+            try await device.end()
+        }
+    }
+
+    @Test("OBS-09 two devices of the real server agree with it after creates, edits, moves and deletes of parents")
+    func realChecksum() throws {
+        try inVirtualTime { stage in
+            let server = try RealServer(stage)
+            let (a, b) = (try stage.device(server.exchange, seed: 1), try stage.device(server.exchange, seed: 2))
+            for number in 0..<3 {
+                try await a.addBoard("b-\(number)")
+                try await a.write("INSERT INTO list (id, name, idBoard) VALUES ('l-\(number)', 'L', 'b-\(number)')")
+                try await a.write("INSERT INTO card (id, name, idList) VALUES ('c-\(number)', 'C', 'l-\(number)')")
+            }
+            for device in [a, b] { #expect(try await device.engine.sync(for: .seconds(10)).isInStep) }
+            try await a.write("UPDATE card SET name = 'D' WHERE id = 'c-0'")
+            try await b.write("UPDATE list SET idBoard = 'b-0' WHERE id = 'l-1'")
+            try await b.write("DELETE FROM board WHERE id = 'b-2'")
+            for device in [a, b, a, b] { #expect(try await device.engine.sync(for: .seconds(10)).isInStep) }
+            for device in [a, b] {
+                let events = await device.engine.events()
+                await device.engine.compareContents()
+                _ = await device.engine.syncNow()
+                var iterator = events.makeAsyncIterator()
+                guard case .cycleEnded(let report)? = await iterator.next() else {
+                    Issue.record("a full pass was made")
+                    continue
+                }
+                #expect(report.requests == 1)
+            }
+            try await a.end()
+            try await b.end()
+            try server.end()
+        }
+    }
+
+    @Test("DL-17 a slow push that times out never keeps the pull away, in the same cycle and in the next ones")
+    func slowPush() throws {
+        try inVirtualTime { stage in
+            let server = model(stage)
+            let port = Port(server, clock: stage.clock)
+            let device = try stage.device(port)
+            _ = await device.engine.syncNow()
+            let other = try stage.device(server, seed: 2)
+            try await other.addBoard("theirs")
+            _ = try await other.engine.sync(for: .seconds(10))
+            try await device.addBoard("mine")
+            port.next(.hang(.seconds(120)))
+            let report = await device.engine.syncNow()
+            #expect(report.received == 1)
+            #expect(report.end == .exchange(.timedOut))
+            #expect(try device.rows("board").count == 2)
+            try await other.addBoard("more")
+            _ = try await other.engine.sync(for: .seconds(10))
+            // The push backs off now; the pull goes without it.
+            let next = await device.engine.runOnce(deadline: .seconds(10))
+            #expect(next.received == 1 && next.sent == 0)
+            try await device.end()
+            try await other.end()
+        }
+    }
+}
+
+/// Leads to one server or another.
+private final class Turnout: Exchange, @unchecked Sendable {
+    // Sendable: used by the one thread that drives the executor.
+    private var way: any Exchange
+    init(_ way: any Exchange) { self.way = way }
+    func set(_ way: any Exchange) { self.way = way }
+    func exchange(_ request: ExchangeRequest) async throws(ExchangeFailure) -> ExchangeAnswer {
+        var request = request
+        // A deployment that does not look at the data set, and says its own.
+        let asked = request.dataset
+        if let other = way as? ModelServer, other.epoch == request.epoch, asked != nil { request.dataset = nil }
+        return try await way.exchange(request)
+    }
+    func close() async {}
+}

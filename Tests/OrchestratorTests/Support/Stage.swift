@@ -1,0 +1,53 @@
+import Orchestrator
+import SyncCore
+import SyncTesting
+import Testing
+
+/// A test's world in virtual time: everything runs on one seeded executor, and time jumps to whoever sleeps next.
+struct Stage: Sendable {
+    let executor: SeededExecutor
+    let wall: ManualWallClock
+
+    var clock: VirtualClock { executor.clock }
+    /// Seconds since the test began.
+    var seconds: Double {
+        let (seconds, attoseconds) = clock.now.elapsed.components
+        return Double(seconds) + Double(attoseconds) * 1e-18
+    }
+
+    func device(
+        _ exchange: any Exchange, seed: UInt64 = 1, hints: (any HintSource)? = nil,
+        configuration: EngineConfiguration = EngineConfiguration()
+    ) throws -> Device {
+        try Device(
+            exchange, seed: seed, wall: wall, clock: clock, executor: executor.lane("store \(seed)"), hints: hints,
+            configuration: configuration)
+    }
+
+    func pass(_ duration: Duration) async throws { try await clock.sleep(for: duration) }
+
+    /// Runs the device's engine while `body` goes on.
+    func running(
+        _ device: Device, _ body: @escaping @Sendable () async throws -> Void
+    ) async throws {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await device.engine.run() }
+            group.addTask {
+                try await body()
+                await device.engine.stop()
+            }
+            try await group.next()
+            // A run that had not begun when it was stopped.
+            group.cancelAll()
+            try await group.waitForAll()
+        }
+    }
+}
+
+/// Runs a test in virtual time, decided by its seed alone.
+func inVirtualTime(seed: UInt64 = 1, _ body: @escaping @Sendable (Stage) async throws -> Void) throws {
+    let executor = SeededExecutor(seed: seed)
+    let stage = Stage(executor: executor, wall: ManualWallClock(following: executor.clock))
+    try executor.complete { try await body(stage) }
+    #expect(executor.foreignJobs == 0)
+}
