@@ -1,0 +1,270 @@
+import Foundation
+import GRDB
+import HTTPTypes
+import Logging
+import Storage
+import SyncCore
+import Transport
+import UploadQueue
+
+/// What the upload queue costs, over loopback to a server that answers at once: one request a change beside a bare
+/// loop, requests of 500, and how time and memory grow from 10,000 changes to 100,000.
+enum UploadBenchmark {
+    /// - Parameter isQuick: a fifth of the changes, and nothing about growth; for work on the queue itself.
+    static func run(in folder: URL, isQuick: Bool) async throws -> [Figure] {
+        let (few, many) = (isQuick ? 2_000 : 10_000, 100_000)
+        let places = Places(folder)
+        _ = try await bare(places, 500)
+        _ = try await single(places, 500)
+        var singles: [(ours: Double, bare: Double)] = []
+        var batches: [Double] = []
+        // Alternating, so that a machine that slows down slows all of them.
+        for _ in 0..<5 {
+            let bare = try await bare(places, few)
+            singles.append((try await single(places, few).seconds, bare))
+            batches.append(try await batch(places, few).seconds)
+        }
+        let middle = singles.sorted { $0.ours / $0.bare < $1.ours / $1.bare }[singles.count / 2]
+        let batched = batches.sorted()[batches.count / 2]
+        let rates = [
+            Figure(
+                name: "upload-single",
+                what: "a change of \(few), one request each (\(rate(middle.ours, few))), against a bare loop with the "
+                    + "same HTTP client and one commit a request (\(rate(middle.bare, few)))",
+                value: middle.ours / Double(few) * 1e6, unit: "us", bare: middle.bare / Double(few) * 1e6,
+                goal: 1 / 0.8),
+            Figure(
+                name: "upload-batch",
+                what: "a change of \(few) in requests of 500 (\(rate(batched, few))), against one request each",
+                value: batched / Double(few) * 1e6, unit: "us", bare: middle.ours / Double(few) * 1e6, goal: 0.1),
+        ]
+        guard !isQuick else { return rates }
+        let long = try await batch(places, many)
+        let longSingle = try await single(places, many)
+        return rates + [
+            Figure(
+                name: "upload-linear", what: "100,000 changes in requests of 500, against 10,000",
+                value: long.seconds, unit: "s", bare: batched, goal: 11),
+            Figure(
+                name: "upload-single-linear", what: "100,000 changes one request each, against 10,000",
+                value: longSingle.seconds, unit: "s", bare: middle.ours, goal: 11),
+            Figure(
+                name: "upload-memory",
+                what: "the rise of resident memory while 100,000 changes drain in requests of 500; bare is 1 MB",
+                value: long.rise, unit: "MB", bare: 1, goal: 50),
+            Figure(
+                name: "upload-single-memory",
+                what: "the same, one request each; bare is 1 MB", value: longSingle.rise, unit: "MB", bare: 1,
+                goal: 50),
+        ]
+    }
+
+    private static func rate(_ seconds: Double, _ count: Int) -> String { "\(Int(Double(count) / seconds)) a second" }
+
+    /// A fresh file for each run.
+    private final class Places {
+        private let folder: URL
+        private var number = 0
+        init(_ folder: URL) { self.folder = folder }
+        func next() -> String {
+            number += 1
+            return folder.appendingPathComponent("upload-\(number).sqlite").path
+        }
+    }
+
+    private struct Open: Gate {
+        func mayGo(_ urgency: Urgency) -> GateAnswer { .open }
+    }
+
+    private static let quiet = Logger(label: "benchmark") { _ in SwiftLogNoOpLogHandler() }
+    private static let text = "a text of an ordinary length, as a card's name has it"
+
+    /// A store with so many creates in its queue.
+    private static func store(_ path: String, _ count: Int) async throws -> Store {
+        let schema = try Schema([EntitySchema("note", fields: [.text("text"), .integer("votes")])])
+        let store = try Store(path: path, schema: schema)
+        try await store.database.write { db in
+            let insert = try db.cachedStatement(sql: "INSERT INTO note (id, text, votes) VALUES (?, ?, 1)")
+            for number in 0..<count { try insert.execute(arguments: [id(number), text]) }
+        }
+        return store
+    }
+
+    private static func id(_ number: Int) -> String { "0195a3f2-c4d1-7000-8000-\(String(number + 100_000_000_000))" }
+
+    // MARK: The bare parts
+
+    /// One request after another, and one commit for each that takes its row away.
+    private static func bare(_ places: Places, _ count: Int) async throws -> Double {
+        let server = try notes()
+        defer { server.stop() }
+        let http = AsyncHTTPClientTransport()
+        var configuration = Configuration()
+        configuration.prepareDatabase { try $0.execute(sql: "PRAGMA synchronous = NORMAL") }
+        let database = try DatabasePool(path: places.next(), configuration: configuration)
+        try await database.write { db in
+            try db.execute(sql: "CREATE TABLE waiting (number INTEGER PRIMARY KEY, id TEXT NOT NULL, text TEXT)")
+            let insert = try db.cachedStatement(sql: "INSERT INTO waiting (number, id, text) VALUES (?, ?, ?)")
+            for number in 0..<count { try insert.execute(arguments: [number, id(number), text]) }
+        }
+        let clock = ContinuousClock()
+        let start = clock.now
+        for number in 0..<count {
+            let body = Array(#"{"id":"\#(id(number))","text":"\#(text)","votes":1}"#.utf8)
+            var request = HTTPRequest(
+                method: .post, scheme: "http", authority: "127.0.0.1:\(server.port)", path: "/1/notes")
+            request.headerFields[.contentType] = "application/json"
+            request.headerFields[.contentLength] = "\(body.count)"
+            let answer = try await http.send(request, body: body)
+            var bytes = 0
+            while let piece = try await answer.body.next() { bytes += piece.count }
+            precondition(answer.head.status.code == 201 && bytes > 0)
+            try commit(database, number)
+        }
+        let seconds = (clock.now - start) / .seconds(1)
+        await http.close()
+        try database.close()
+        return seconds
+    }
+
+    private static func commit(_ database: DatabasePool, _ number: Int) throws {
+        try database.write { db in
+            try db.cachedStatement(sql: "DELETE FROM waiting WHERE number = ?").execute(arguments: [number])
+        }
+    }
+
+    // MARK: The queue
+
+    private struct Drain {
+        var seconds: Double
+        /// How far the resident memory rose, in MB.
+        var rise: Double
+    }
+
+    /// `run`, one request a change.
+    private static func single(_ places: Places, _ count: Int) async throws -> Drain {
+        let server = try notes()
+        defer { server.stop() }
+        let store = try await store(places.next(), count)
+        let queue = UploadQueue(log: store)
+        let sender = try RESTSender(
+            endpoint: server.url, mappings: ["note": RESTMapping(collection: "notes")],
+            http: AsyncHTTPClientTransport(), logger: quiet)
+        let counts = queue.counts()
+        var memory = ResidentMemory()
+        let clock = ContinuousClock()
+        let start = clock.now
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await queue.run(sender: sender, gate: Open()) }
+            for await now in counts {
+                memory.sample()
+                if now.waiting + now.inFlight == 0 { break }
+            }
+            group.cancelAll()
+        }
+        let seconds = (clock.now - start) / .seconds(1)
+        let end = try await store.summary()
+        precondition(end == QueueSummary())
+        await sender.close()
+        try await store.close()
+        return Drain(seconds: seconds, rise: memory.rise)
+    }
+
+    /// `take` and `settle`, 500 changes a request.
+    private static func batch(_ places: Places, _ count: Int) async throws -> Drain {
+        let asked = Asked()
+        let server = try InstantServer { _ in asked.answer() }
+        defer { server.stop() }
+        let store = try await store(places.next(), count)
+        let queue = UploadQueue(log: store)
+        let exchange = try BatchExchange(
+            endpoint: server.url, http: AsyncHTTPClientTransport(), logger: quiet)
+        var memory = ResidentMemory()
+        let clock = ContinuousClock()
+        let start = clock.now
+        var take = try await queue.take(urgency: .routine)
+        var number = 0
+        while case .batch(let claim) = take {
+            number += 1
+            let request = ExchangeRequest(
+                cycleID: "cycle-\(number)", deviceID: claim.deviceID, settled: claim.settled,
+                changes: claim.changes.map(\.change))
+            asked.expect(request)
+            let answer = try await exchange.exchange(request)
+            take = try await queue.settle(
+                claim, results: answer.results, stamp: answer.stamp, backoffSeconds: nil, urgency: .routine)
+            memory.sample()
+        }
+        let seconds = (clock.now - start) / .seconds(1)
+        precondition(number == count / 500)
+        let end = try await store.summary()
+        precondition(end == QueueSummary())
+        await exchange.close()
+        try await store.close()
+        return Drain(seconds: seconds, rise: memory.rise)
+    }
+
+    // MARK: What the servers say
+
+    /// The record's id comes first in the body, as the client writes it.
+    private static func notes() throws -> InstantServer {
+        try InstantServer { body in
+            let quote = UInt8(ascii: "\"")
+            let name = Array(#""id":""#.utf8)
+            guard let start = body.indices.first(where: { body[$0...].starts(with: name) }),
+                let end = body[(start + name.count)...].firstIndex(of: quote)
+            else { return InstantServer.json(400, Array("{}".utf8)) }
+            let id = String(decoding: body[(start + name.count)..<end], as: UTF8.self)
+            return InstantServer.json(201, Array(#"{"id":"\#(id)","version":7}"#.utf8))
+        }
+    }
+
+    /// What the next request asks: the server reads nothing of its body, and has its answer at once.
+    private final class Asked: @unchecked Sendable {
+        // Sendable: `next` is read and written under `lock` alone.
+        private let lock = NSLock()
+        private var next: [UInt8] = []
+        private var version = 0
+
+        func expect(_ request: ExchangeRequest) {
+            let results = request.changes.map { change -> String in
+                version += 1
+                return #"{"changeID":"\#(change.id)","verdict":"applied","version":\#(version)}"#
+            }
+            let answer = #"""
+                {"protocol":1,"cycleID":"\#(request.cycleID)","epoch":"e-1","currentSyncVersion":0,"hasMore":false,\#
+                "count":0,"results":[\#(results.joined(separator: ","))],"changedRecords":[]}
+                """#
+            lock.withLock { next = InstantServer.json(200, Array(answer.utf8)) }
+        }
+
+        func answer() -> [UInt8] { lock.withLock { next } }
+    }
+}
+
+/// How far this process's resident memory has risen since this was made.
+private struct ResidentMemory {
+    private let start = ResidentMemory.now
+    private var most = 0
+    private var looks = 0
+
+    var rise: Double { Double(max(0, most - start)) / 1e6 }
+
+    mutating func sample() {
+        looks += 1
+        if looks.isMultiple(of: 20) { most = max(most, Self.now) }
+    }
+
+    private static var now: Int {
+        #if canImport(Darwin)
+            var usage = rusage()
+            getrusage(RUSAGE_SELF, &usage)
+            return usage.ru_maxrss
+        #else
+            let pages = FileManager.default.contents(atPath: "/proc/self/statm") ?? Data()
+            let words = String(decoding: pages, as: UTF8.self).split(separator: " ")
+            guard words.count > 1, let resident = Int(words[1]) else { preconditionFailure("no /proc/self/statm") }
+            return resident * sysconf(Int32(_SC_PAGESIZE))
+        #endif
+    }
+}
