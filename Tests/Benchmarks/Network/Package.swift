@@ -1,9 +1,9 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-// A package of its own: it is the only benchmark that needs the HTTP client, which takes long to build.
+// A package of its own: these benchmarks need the HTTP client, which takes long to build.
 let package = Package(
-    name: "FerryUploadBenchmarks",
+    name: "FerryNetworkBenchmarks",
     platforms: [.macOS(.v15)],
     dependencies: [
         .package(name: "Ferry", path: "../../.."),
@@ -22,7 +22,17 @@ let package = Package(
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Logging", package: "swift-log"),
-            ])
+            ]),
+        // One device as a process, and the program that drives two of them and a server.
+        .executableTarget(
+            name: "SyncWorker",
+            dependencies: [
+                .product(name: "Ferry", package: "Ferry"),
+                .product(name: "Transport", package: "Ferry"),
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "HTTPTypes", package: "swift-http-types"),
+            ]),
+        .executableTarget(name: "SyncBenchmarks"),
     ],
     swiftLanguageModes: [.v6]
 )
