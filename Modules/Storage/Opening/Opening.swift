@@ -136,9 +136,8 @@ enum Opening {
         let snapshots = try SnapshotPlan(configuration.snapshots, schema)
         let generation = Generation(database: database.path)
         do {
-            let (context, number, isRemade) = try database.write { db in
+            let (context, number) = try database.write { db in
                 try checkVersion(db)
-                let form = try formNumber(db)
                 try EngineTables.migrate(db)
                 try bind(db, account)
                 try setUpClock(db, configuration)
@@ -153,20 +152,13 @@ enum Opening {
                     db, schema, deltas: configuration.deltas, snapshots: snapshots)
                 try SchemaUpgrade.run(db, context, now: configuration.clock.nowMilliseconds)
                 try context.setUpSnapshots(db, now: configuration.clock.nowMilliseconds)
-                return (context, number, try formNumber(db) != form)
+                return (context, number)
             }
-            // A reading connection that looked at the file before would prepare its first statements for the old columns.
-            if isRemade, let pool = database as? DatabasePool { pool.invalidateReadOnlyConnections() }
             if Identity.home(of: database.path) != nil { generation.write(number) }
             return context
         } catch {
             throw StoreFailure(error, while: "opening the database")
         }
-    }
-
-    /// SQLite's number of the tables' form; another one after any of them was made or changed.
-    private static func formNumber(_ db: Database) throws -> Int64? {
-        try Int64.fetchOne(db, sql: "PRAGMA schema_version")
     }
 
     private static func checkVersion(_ db: Database) throws {

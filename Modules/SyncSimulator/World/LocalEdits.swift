@@ -75,14 +75,18 @@ struct Rows: Sendable {
 
     init(_ db: Database, _ schema: Schema) throws {
         for entity in schema.entities {
-            let cursor = try Row.fetchCursor(db.cachedStatement(sql: "SELECT * FROM \"\(entity.table)\""))
+            // Each column by name: a connection that knew the table before an update of the app brought a column would take
+            // `*` for the columns that there were.
+            let columns = ([entity.keyColumn] + entity.fields.map(\.column)).map { "\"\($0)\"" }.joined(separator: ", ")
+            let sql = "SELECT \(columns) FROM \"\(entity.table)\""
+            let cursor = try Row.fetchCursor(db.cachedStatement(sql: sql))
             while let row = try cursor.next() {
                 var fields: [String: FieldValue] = [:]
-                for field in entity.fields {
-                    let value = try Columns.field(row[field.column], kind: field.kind)
+                for (place, field) in entity.fields.enumerated() {
+                    let value = try Columns.field(row[place + 1], kind: field.kind)
                     if !value.isNull { fields[field.name] = value }
                 }
-                rows[RecordKey(entity.name, row["id"])] = fields
+                rows[RecordKey(entity.name, row[0])] = fields
             }
         }
     }

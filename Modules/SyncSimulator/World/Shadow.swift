@@ -56,7 +56,10 @@ final class Shadow: @unchecked Sendable {
                     ? "\(result.changeID) is done again by one: \(result.verdict.name), \(other.verdict.name)"
                     : nil
             }
-            guard result.verdict.name != other.verdict.name || result.isClamped != other.isClamped else {
+            guard
+                result.verdict.name != other.verdict.name
+                    || (result.verdict.isDecided && result.isClamped != other.isClamped)
+            else {
                 return nil
             }
             return "\(result.changeID) is \(result.verdict.name) by the model, and \(other.verdict.name)"
@@ -75,10 +78,19 @@ final class Shadow: @unchecked Sendable {
                 .sorted()
             {
                 let (x, y) = (a?.fields[name] ?? .null, b?.fields[name] ?? .null)
-                if !x.isSame(as: y) { return "\(key).\(name) is \(y), and by all accepted changes \(x)" }
+                // A sum or a set that was never given anything is nothing to one, and 0 or [] to the other.
+                if !x.isSame(as: y), !(Self.isNothing(x) && Self.isNothing(y)) {
+                    return "\(key).\(name) is \(y), and by all accepted changes \(x)"
+                }
             }
             return nil
         }
+    }
+}
+
+extension Shadow {
+    private static func isNothing(_ value: FieldValue) -> Bool {
+        value.isNull || value.isSame(as: .int(0)) || value == .array([])
     }
 }
 

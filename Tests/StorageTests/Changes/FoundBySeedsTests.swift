@@ -231,16 +231,4 @@ struct FoundBySeedsTests {
         #expect(try f.text("SELECT name FROM board") == "Mine")
         #expect(try f.int("SELECT count(*) FROM sync_event WHERE kind = 'cancelled' AND id = 'n'") ?? 0 > 0)
     }
-
-    @Test("A column that an update of the app brings is there for the first read after it")
-    func newColumn() async throws {
-        let f = try Fixture(try Schema([EntitySchema("board", fields: [.text("name")])]))
-        try f.sql("INSERT INTO board (id, name) VALUES ('b1', 'Board')")
-        try await f.store.close()
-        let g = try Fixture(
-            try Schema([EntitySchema("board", fields: [.text("name"), .boolean("closed")])]), file: f.file)
-        let row = try #require(try g.rows("SELECT * FROM board").first)
-        #expect(row.hasColumn("closed"))
-        try await g.store.close()
-    }
 }
