@@ -82,23 +82,25 @@ struct LoadClient {
             }
             let whole = end + 4 + length
             guard held.count >= whole else { return nil }
-            let status = held[9..<12].reduce(0) { $0 * 10 + Int($1 - 0x30) }
+            let status = Int(String(decoding: held[9..<12], as: UTF8.self)) ?? 0
             let body = Array(held[(end + 4)..<whole])
             held.removeFirst(whole)
             return (status, body)
         }
 
         private static let headEnd = Array("\r\n\r\n".utf8)
-        /// Without its first letter, which servers write in two ways.
-        private static let length = Array("ontent-length:".utf8)
+        private static let length = Array("content-length:".utf8)
 
+        private static func lower(_ byte: UInt8) -> UInt8 { (0x41...0x5a).contains(byte) ? byte + 0x20 : byte }
+
+        /// Where a text in lower case is, in whatever case of letters.
         private static func find(_ needle: [UInt8], in bytes: [UInt8], from: Int) -> Int? {
             bytes.withUnsafeBufferPointer { bytes in
                 needle.withUnsafeBufferPointer { needle in
                     var place = from
                     while place + needle.count <= bytes.count {
                         var same = 0
-                        while same < needle.count, bytes[place + same] == needle[same] { same += 1 }
+                        while same < needle.count, lower(bytes[place + same]) == needle[same] { same += 1 }
                         if same == needle.count { return place }
                         place += 1
                     }

@@ -188,7 +188,7 @@ enum ServerBenchmark {
         for device in 0..<10_000 {
             let due = start + .milliseconds(6 * device)
             let wait = (due - clock.now) / .microseconds(1)
-            if wait > 0 { usleep(useconds_t(wait)) }  // live: the load of a minute
+            if wait > 0 { usleep(useconds_t(wait)) }  // live: a device comes when it is its time
             let body = """
                 {"protocol":1,"cycleID":"c\(device)","deviceID":"d\(device)","lastSyncVersion":0,"limit":500,\
                 "dirtyRecords":[{"changeID":"k\(device)","sequence":1,"entity":"board","id":"b\(device)",\
