@@ -25,7 +25,11 @@ actor Narrator {
         case .acknowledged: return "   done, says the server"
         case .retrying(let time, let cause):
             let seconds = Double(time - SystemWallClock().nowMilliseconds) / 1_000
-            return "   no luck (\(cause)); next attempt in \(String(format: "%.1f", max(0, seconds))) s"
+            let what =
+                cause.hasPrefix(FailureClass.network.rawValue)
+                ? "no answer: the connection broke, and nobody here knows whether it was done"
+                : "the server could not do it now (\(cause))"
+            return "   \(what); next attempt in \(String(format: "%.1f", max(0, seconds))) s"
         case .setAside(let key, let reason):
             return "   \(try await name(key)) is set aside: \(reason.message) The queue goes on"
         case .blocked(let key, let by):

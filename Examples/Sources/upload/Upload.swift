@@ -79,7 +79,7 @@ struct Story {
         }
         try expect(try await store.summary().failed == 1, "one change should have been set aside")
 
-        print("4. The note is put right, which ends the refusal; what needed it goes behind it.")
+        print("4. The note is put right, which ends the refusal: the note goes again, with what waited for it.")
         try await store.write { try $0.execute(sql: "UPDATE note SET text = 'Seeds to swap' WHERE id = 'offer'") }
         try await drain(store, server)
 
@@ -101,7 +101,8 @@ struct Story {
 
     /// Runs the queue until nothing may go any more.
     private func drain(_ store: Store, _ server: HostileServer) async throws {
-        let queue = UploadQueue(log: store, policy: UploadPolicy(baseDelay: .milliseconds(200), jitter: .full))
+        let queue = UploadQueue(
+            log: store, policy: UploadPolicy(baseDelay: .milliseconds(200), jitter: .added(upTo: .zero)))
         #if canImport(Darwin)
             let http = URLSessionTransport()
         #else

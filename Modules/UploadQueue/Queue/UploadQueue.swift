@@ -194,8 +194,9 @@ public actor UploadQueue {
         }
         machine = planned
         let (take, events) = machine.recorded(plan, claim, at: now)
-        for event in await asRecorded(plan) + events { streams.events.send(event) }
+        for event in await asRecorded(plan) { streams.events.send(event) }
         await tellBlocked(by: plan.setAside)
+        for event in events { streams.events.send(event) }
         tell(claim.summary, left: plan.left)
         return take
     }

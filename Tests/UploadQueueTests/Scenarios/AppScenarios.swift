@@ -73,6 +73,23 @@ struct AppScenarios {
         #expect(!told.contains { if case .setAside(child.id, _) = $0 { true } else { false } })
     }
 
+    @Test("what waits for a refused change is told before the next one leaves", arguments: LogKind.allCases)
+    func told(kind: LogKind) async throws {
+        let scene = try Scene(kind, policy: UploadPolicy(limits: ClaimLimits(maxChanges: 1)))
+        try await scene.write(.board("a"), .card("c", on: "a"), .board("b"))
+        let keys = try await scene.keys()
+        scene.server.refuse { $0.record.id == "a" }
+        let events = scene.queue.events()
+        try await scene.send(try await scene.batch())
+        var told: [UploadEvent] = []
+        for await event in events {
+            told.append(event)
+            if event == .sent([keys[2]]) { break }
+        }
+        #expect(told.map(\.word) == ["sent", "setAside", "blocked", "sent"])
+        try await scene.drain()
+    }
+
     @Test(
         "the watchdog tells of a change that waits too long, with the cause, on a restarted device too",
         arguments: LogKind.allCases)
@@ -99,4 +116,9 @@ struct AppScenarios {
         for await event in events where matches(event) { return event }
         return nil
     }
+}
+
+extension UploadEvent {
+    /// Its case's name.
+    fileprivate var word: String { "\(self)".prefix { $0 != "(" }.description }
 }

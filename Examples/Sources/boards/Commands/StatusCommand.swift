@@ -1,5 +1,6 @@
 import ArgumentParser
 import BoardsModel
+import Ferry
 import SyncCore
 
 struct StatusCommand: AsyncParsableCommand {
