@@ -1,3 +1,4 @@
+import Orchestrator
 import SyncCore
 import SyncTesting
 import Testing
