@@ -106,7 +106,8 @@ let package = Package(
         .testTarget(
             name: "OrchestratorTests",
             dependencies: [
-                core, "Orchestrator", "Storage", "UploadQueue", "SyncTesting", "SyncServer", httpTypes, sqlite,
+                core, "Orchestrator", "Storage", "Transport", "UploadQueue", "SyncTesting", "SyncServer", httpTypes,
+                sqlite,
             ],
             path: "Tests/OrchestratorTests"),
         .testTarget(
