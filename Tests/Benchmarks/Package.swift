@@ -30,6 +30,7 @@ let package = Package(
                 .product(name: "SyncTesting", package: "Ferry", condition: .when(traits: ["HTTP"])),
                 .product(name: "AsyncHTTPClient", package: "async-http-client", condition: .when(traits: ["HTTP"])),
                 .product(name: "NIOCore", package: "swift-nio", condition: .when(traits: ["HTTP"])),
+                .product(name: "NIOHTTP1", package: "swift-nio", condition: .when(traits: ["HTTP"])),
             ])
     ],
     swiftLanguageModes: [.v6]

@@ -3,6 +3,7 @@
     import Foundation
     import HTTPTypes
     import NIOCore
+    import NIOHTTP1
     import SyncCore
     import SyncTesting
     import Transport

@@ -1,0 +1,103 @@
+import Foundation
+import HTTPTypes
+import Orchestrator
+import Storage
+import SyncCore
+import SyncServer
+import SyncTesting
+import Testing
+import Transport
+
+/// A server that makes its own ids, the real one, behind the whole client.
+struct ServerIDTests {
+    /// The service as an HTTP server that takes plain bodies only; it keeps what it was sent.
+    private final class ServiceHTTP: HTTPTransport, @unchecked Sendable {
+        // Sendable: `bodies` is used under `lock` alone.
+        private let service: SyncService
+        private let lock = NSLock()
+        private var bodies: [String] = []
+
+        init(_ service: SyncService) { self.service = service }
+
+        var requests: [String] { lock.withLock { bodies } }
+
+        func send(_ request: HTTPRequest, body: [UInt8]) async throws(HTTPFailure) -> HTTPAnswer {
+            guard request.headerFields[.contentEncoding] == nil else {
+                return HTTPAnswer(head: HTTPResponse(status: .unsupportedMediaType), body: HTTPBody([]))
+            }
+            lock.withLock { bodies.append(String(decoding: body, as: UTF8.self)) }
+            let reply = service.sync(account: "ann", body: body)
+            var head = HTTPResponse(status: .init(code: reply.status))
+            for header in reply.headers {
+                if let name = HTTPField.Name(header.name) { head.headerFields[name] = header.value }
+            }
+            return HTTPAnswer(head: head, body: HTTPBody(reply.body))
+        }
+
+        func close() async {}
+    }
+
+    /// A device whose map is known only once its store is open.
+    private final class LateMap: IDTranslation, @unchecked Sendable {
+        // Sendable: set once, before the first use.
+        var store: Store?
+        func serverIDs(of records: Set<RecordKey>) throws(StoreFailure) -> [RecordKey: String] {
+            try store?.serverIDs(of: records) ?? [:]
+        }
+        func localIDs(of records: Set<RecordKey>) throws(StoreFailure) -> [RecordKey: String] {
+            try store?.localIDs(of: records) ?? [:]
+        }
+    }
+
+    private func device(_ http: ServiceHTTP, seed: UInt64) throws -> Device {
+        let map = LateMap()
+        let exchange = IDTranslatingExchange(
+            try BatchExchange(endpoint: "https://localhost", http: http), schema: Device.parsed, translation: map)
+        let device = try Device(exchange, seed: seed)
+        map.store = device.store
+        return device
+    }
+
+    @Test("IDS-01 records, children and edits reach a server that makes its own ids; on the device no id changes")
+    func wholeWay() async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("ids-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        let entities = [
+            ServerEntity("board", collection: "boards"),
+            ServerEntity("list", collection: "lists", parents: [.init(field: "idBoard", entity: "board")]),
+            ServerEntity("card", collection: "cards", parents: [.init(field: "idList", entity: "list")]),
+        ]
+        let service = try SyncService(
+            path: folder.appendingPathComponent("server.sqlite").path,
+            configuration: ServerConfiguration(entities: entities, makesIDs: true), clock: ManualWallClock())
+        let http = ServiceHTTP(service)
+        let (a, b) = (try device(http, seed: 1), try device(http, seed: 2))
+        try await a.write("INSERT INTO board (id, name) VALUES ('b-1', 'Garden')")
+        try await a.write("INSERT INTO list (id, name, idBoard) VALUES ('l-1', 'Sowing', 'b-1')")
+        try await a.write("INSERT INTO card (id, name, pos, idList) VALUES ('c-1', 'Peas', 1.5, 'l-1')")
+        try await a.write("UPDATE board SET name = 'Kitchen garden' WHERE id = 'b-1'")
+        let pushed = try await a.engine.sync(for: .seconds(30))
+        #expect(pushed.isInStep)
+        let before = try a.rows("card")
+        #expect(before.count == 1 && before[0].contains("l-1"))
+        let names: Set<RecordKey> = [RecordKey("board", "b-1"), RecordKey("list", "l-1"), RecordKey("card", "c-1")]
+        let mapped = try a.store.serverIDs(of: names)
+        #expect(Set(mapped.keys) == names)
+        #expect(mapped.values.allSatisfy { $0.utf8.count == 24 })
+        let list = try #require(mapped[RecordKey("list", "l-1")])
+        // The child went out under the server's id, and never under the device's.
+        #expect(http.requests.contains { $0.contains("\"idList\":{\"new\":\"\(list)\"") })
+        #expect(!http.requests.contains { $0.contains("\"idList\":{\"new\":\"l-1\"") })
+        // Another device sees the server's ids; its edits come back under this one's.
+        _ = try await b.engine.sync(for: .seconds(30))
+        try await b.write("UPDATE card SET name = 'Beans'")
+        #expect(try await b.engine.sync(for: .seconds(30)).isInStep)
+        #expect(try await a.engine.sync(for: .seconds(30)).isInStep)
+        let card = try a.rows("card")
+        #expect(card.count == 1 && card[0].contains("Beans") && card[0].contains("c-1") && card[0].contains("l-1"))
+        try await a.end()
+        try await b.end()
+        try service.close()
+        try FileManager.default.removeItem(at: folder)
+    }
+}
