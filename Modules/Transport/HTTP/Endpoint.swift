@@ -3,11 +3,21 @@ import HTTPTypes
 /// Where a server is: scheme, host, port and a path in front of all paths (`https://api.example.com/v2`).
 public struct Endpoint: Sendable, Hashable, CustomStringConvertible {
     /// Why a text is no endpoint.
-    public enum Failure: Error, Sendable, Hashable {
+    public enum Failure: Error, Sendable, Hashable, CustomStringConvertible {
         /// Not `https://host[:port][/path]`.
         case malformed(String)
         /// Plain http to another machine, without the explicit word.
         case plainHTTP(String)
+
+        /// What to write instead.
+        public var description: String {
+            switch self {
+            case .malformed(let text):
+                "“\(text)” is no server's address; write it as https://host, with a port and a path if there are any."
+            case .plainHTTP(let text):
+                "“\(text)” would send everything, tokens too, readably over the network; write https, or http to this machine only."
+            }
+        }
     }
 
     /// `https`, or `http` where that is allowed.

@@ -1,0 +1,68 @@
+import Foundation
+import GRDB
+import Storage
+import SyncCore
+import Testing
+import Transport
+
+/// What beginners get wrong is found at start, in a sentence that says what to write instead.
+@Suite struct FirstMinutesTests {
+    private func words(_ entities: [EntitySchema], tables: String? = nil) throws -> String {
+        do {
+            let schema = try Schema(entities)
+            var configuration = StoreConfiguration()
+            configuration.createsTables = tables == nil
+            let database = try DatabaseQueue()
+            if let tables { try database.write { try $0.execute(sql: tables) } }
+            _ = try Store(database: database, schema: schema, configuration: configuration)
+            return ""
+        } catch let error as SchemaError {
+            return error.description
+        } catch let error as StoreFailure {
+            return error.message
+        }
+    }
+
+    private let card = EntitySchema("card", fields: [.text("name")])
+
+    @Test("A mistake in the declaration, or between it and the table, is refused with what to write instead")
+    func declarations() throws {
+        let cases: [(entities: [EntitySchema], tables: String?, says: String)] = [
+            ([card], "CREATE TABLE card (id TEXT, name TEXT)", "make it the primary key"),
+            ([card], "CREATE TABLE other (id TEXT PRIMARY KEY)", "create it first"),
+            (
+                [card], "CREATE TABLE card (id TEXT PRIMARY KEY, title TEXT)",
+                "no column “name”; add it, or declare another"
+            ),
+            ([card, card], nil, "give each entity a name of its own"),
+            ([EntitySchema("card", fields: [.text("name"), .text("name")])], nil, "rename one"),
+            ([EntitySchema("card", fields: [.parent("idList", "list")])], nil, "declare it, or make the field a text"),
+            (
+                [
+                    EntitySchema("a", fields: [.parent("b", "b")]), EntitySchema("b", fields: [.parent("a", "a")]),
+                ], nil, "make one of these fields a reference that is no parent"
+            ),
+            ([EntitySchema("sync_card", fields: [])], nil, "choose another name"),
+            ([EntitySchema("my card", fields: [])], nil, "use 1 to 64 letters, digits and _"),
+        ]
+        for (entities, tables, says) in cases {
+            let found = try words(entities, tables: tables)
+            #expect(found.contains(says), "\(found)")
+        }
+        #expect(try words([card], tables: "CREATE TABLE card (id TEXT PRIMARY KEY, name TEXT)").isEmpty)
+    }
+
+    @Test("SEC-19 http to another machine is refused with what to write instead, and so is what is no address")
+    func addresses() {
+        for (address, says) in [
+            ("http://api.example.com", "write https"), ("api.example.com", "write it as https://host"),
+        ] {
+            do throws(Endpoint.Failure) {
+                _ = try Endpoint(address)
+                Issue.record("\(address) was taken")
+            } catch {
+                #expect("\(error)".contains(says))
+            }
+        }
+    }
+}
