@@ -3,6 +3,7 @@ import PackageDescription
 
 let core: Target.Dependency = .product(name: "SyncCore", package: "Ferry")
 let syncServer: Target.Dependency = .product(name: "SyncServer", package: "Ferry")
+let storage: Target.Dependency = .product(name: "Storage", package: "Ferry")
 let ferry: Target.Dependency = .product(name: "Ferry", package: "Ferry")
 let sqlite: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
 let log: Target.Dependency = .product(name: "Logging", package: "swift-log")
@@ -26,6 +27,7 @@ let package = Package(
     products: [
         .executable(name: "boards", targets: ["boards"]),
         .executable(name: "quickstart", targets: ["quickstart"]),
+        .executable(name: "storage", targets: ["storage-example"]),
     ],
     dependencies: [
         .package(name: "Ferry", path: ".."),
@@ -62,6 +64,10 @@ let package = Package(
 
         // The README's program.
         .executableTarget(name: "quickstart", dependencies: [ferry, sqlite], path: "Sources/quickstart"),
+
+        // One module alone: the local database.
+        .executableTarget(
+            name: "storage-example", dependencies: [core, storage, sqlite], path: "Sources/storage-example"),
 
         .testTarget(
             name: "BoardsServerTests",

@@ -5,19 +5,21 @@ extension Store: ChangeLog {
     public func settle(_ settlement: Settlement, claim: ClaimLimits?) throws(StoreFailure) -> Claim {
         let now = now
         let generation = leaseGeneration
-        let (result, touched) = try perform("settling the queue") { db in
+        let (result, touched) = try performEngine("settling the queue") { db in
             // A late holder's verdicts count; what goes next is the present holder's to say.
             let mayClaim = try Lease.isHeld(db, generation)
             let settled = try context.changes.settle(db, settlement, claim: mayClaim ? claim : nil, now: now)
             return (settled.claim, settled.touched + (try retryHeld(db, now)))
         }
         if !settlement.outcomes.isEmpty || !result.changes.isEmpty { stateSpeakers.speak() }
-        if !touched.isEmpty { appliedSpeakers.speak() }
+        if !touched.isEmpty { tell(.verdict, touched) }
         return result
     }
 
     public func summary() throws(StoreFailure) -> QueueSummary {
-        try look("counting the queue") { db in try context.changes.summary(db) }
+        try noticeOthers()
+        try collectIfDirty()
+        return try look("counting the queue") { db in try context.changes.summary(db) }
     }
 
     public nonisolated func notices() -> AsyncStream<Void> { queueSpeakers.stream() }
@@ -36,11 +38,13 @@ extension Store: ChangeLog {
 
 extension Store: ChangeRepair {
     public func queued() throws(StoreFailure) -> [QueuedChange] {
-        try look("reading the queue") { db in try context.changes.queued(db) }
+        try collectIfDirty()
+        return try look("reading the queue") { db in try context.changes.queued(db) }
     }
 
     public func failures() throws(StoreFailure) -> [FailedChange] {
-        try look("reading what was set aside") { db in try context.changes.failures(db) }
+        try collectIfDirty()
+        return try look("reading what was set aside") { db in try context.changes.failures(db) }
     }
 
     public func dependants(of changeID: String) throws(StoreFailure) -> [String] {
@@ -49,7 +53,7 @@ extension Store: ChangeRepair {
 
     public func retry(_ changeID: String) throws(StoreFailure) -> String {
         let now = now
-        let (key, touched) = try perform("retrying a change") { db in
+        let (key, touched) = try performEngine("retrying a change") { db in
             let retried = try context.changes.retry(db, changeID, now: now)
             return (retried.key, retried.touched)
         }
@@ -59,7 +63,7 @@ extension Store: ChangeRepair {
 
     public func discard(_ changeID: String) throws(StoreFailure) -> [String] {
         let now = now
-        let (keys, touched) = try perform("discarding a change") { db in
+        let (keys, touched) = try performEngine("discarding a change") { db in
             let discarded = try context.changes.discard(db, changeID, now: now)
             return (discarded.keys, discarded.touched + (try retryHeld(db, now)))
         }
@@ -69,7 +73,7 @@ extension Store: ChangeRepair {
 
     public func cancel(_ changeID: String) throws(StoreFailure) -> CancelOutcome {
         let now = now
-        let (outcome, touched) = try perform("cancelling a change") { db in
+        let (outcome, touched) = try performEngine("cancelling a change") { db in
             let cancelled = try context.changes.cancel(db, changeID, now: now)
             return (cancelled.outcome, cancelled.touched + (try retryHeld(db, now)))
         }
@@ -81,6 +85,6 @@ extension Store: ChangeRepair {
     private func repaired(_ touched: [RecordKey]) {
         queueSpeakers.speak()
         stateSpeakers.speak()
-        if !touched.isEmpty { appliedSpeakers.speak() }
+        if !touched.isEmpty { tell(.repair, touched) }
     }
 }

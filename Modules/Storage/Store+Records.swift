@@ -3,7 +3,8 @@ public import SyncCore
 
 extension Store: RecordStore {
     public func position() throws(StoreFailure) -> SyncPosition {
-        try look("reading the position") { db in
+        try noticeOthers()
+        return try look("reading the position") { db in
             SyncPosition(
                 deviceID: try Meta.text(db, .device) ?? "", dataset: try Meta.text(db, .dataset),
                 epoch: try Meta.text(db, .epoch), checkpoint: try Meta.integer(db, .checkpoint) ?? 0,
@@ -21,7 +22,7 @@ extension Store: RecordStore {
             report = try applyOneByOne(slice)
         }
         if !report.wasDropped {
-            appliedSpeakers.speak()
+            tell(.page, report.touched)
             stateSpeakers.speak()
         }
         return report
@@ -34,7 +35,7 @@ extension Store: RecordStore {
         _ slice: PageSlice, _ records: [ServerRecord], movesCheckpoint: Bool
     ) throws(StoreFailure) -> SliceReport {
         let now = now
-        return try perform("applying a slice") { db in
+        return try performEngine("applying a slice") { db in
             let checkpoint = try Meta.integer(db, .checkpoint) ?? 0
             let epoch = try Meta.text(db, .epoch)
             guard slice.from <= checkpoint, epoch == nil || epoch == slice.epoch else {
@@ -52,6 +53,7 @@ extension Store: RecordStore {
             if movesCheckpoint, slice.checkpoint > checkpoint {
                 try Meta.set(db, .checkpoint, slice.checkpoint)
             }
+            try Meta.raise(db, .highest, to: records.lazy.map(\.version).max())
             try Clock.observe(db, slice.stamp)
             return report
         }
@@ -114,17 +116,27 @@ extension Store: RecordStore {
 
     public func beginFullPass(epoch: String?) throws(StoreFailure) {
         let now = now
-        try perform("beginning a full pass") { db in try FullPass.begin(db, epoch: epoch, now: now) }
+        try performEngine("beginning a full pass") { db in try FullPass.begin(db, epoch: epoch, now: now) }
     }
 
     public func endFullPass(confirmed: Bool) throws(StoreFailure) -> FullPassEnd {
         let now = now
-        let end = try perform("ending a full pass") { db in
+        let end = try performEngine("ending a full pass") { db in
             try RowWriter.applying(db) { try FullPass.end(db, context, confirmed: confirmed, now: now) }
         }
         appliedSpeakers.speak()
+        noticeSpeakers.speak(AppliedNotice(origin: .fullPass, records: []))
         stateSpeakers.speak()
         return end
+    }
+
+    // `async`, so that it is preferred to the seam's default, which is.
+    public func beginPage(limit: Int) async throws(StoreFailure) -> Int {
+        try perform("noting that a page is asked for") { db in try PageDeaths.begin(db, limit: limit) }
+    }
+
+    public func endPage() async throws(StoreFailure) {
+        try perform("noting that a page came to its end") { db in try PageDeaths.end(db) }
     }
 
     public nonisolated func applied() -> AsyncStream<Void> { appliedSpeakers.stream() }

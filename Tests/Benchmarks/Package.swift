@@ -11,16 +11,25 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
     ],
     targets: [
+        .target(name: "Measuring"),
+        // Needs SQLite and nothing of HTTP: built by itself it is quick.
+        .executableTarget(
+            name: "StorageBenchmarks",
+            dependencies: [
+                "Measuring",
+                .product(name: "SyncCore", package: "Ferry"),
+                .product(name: "Storage", package: "Ferry"),
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ]),
         .executableTarget(
             name: "Benchmarks",
             dependencies: [
+                "Measuring",
                 .product(name: "SyncCore", package: "Ferry"),
-                .product(name: "Storage", package: "Ferry"),
                 .product(name: "Transport", package: "Ferry"),
-                .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Logging", package: "swift-log"),
-            ])
+            ]),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -55,6 +55,9 @@ enum Opening {
     static func open(
         path: String, _ schema: Schema, account: String?, _ configuration: StoreConfiguration
     ) throws(StoreFailure) -> Opened {
+        // Until the file is ready; two processes may make one at once.
+        let lock = OpeningLock(forFileAt: path, seconds: path == ":memory:" ? 0 : configuration.busyTimeout)
+        defer { lock.letGo() }
         do {
             return try attempt(path: path, schema, account: account, configuration)
         } catch let failure where failure.kind == .busy && configuration.busyTimeout > 0 {
