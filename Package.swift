@@ -48,7 +48,7 @@ let package = Package(
 
         // The leaves.
         .target(name: "DeltaCalculator", dependencies: [core], path: "Modules/DeltaCalculator"),
-        .target(name: "Storage", dependencies: [core, sqlite], path: "Modules/Storage"),
+        .target(name: "Storage", dependencies: [core, sqlite, sqliteC], path: "Modules/Storage"),
         .target(name: "UploadQueue", dependencies: [core], path: "Modules/UploadQueue"),
         .target(name: "DownloadQueue", dependencies: [core], path: "Modules/DownloadQueue"),
         .target(name: "SyncState", dependencies: [core], path: "Modules/SyncState"),
@@ -85,7 +85,11 @@ let package = Package(
         .testTarget(
             name: "DeltaCalculatorTests", dependencies: [core, "DeltaCalculator"], path: "Tests/DeltaCalculatorTests"),
         .testTarget(
-            name: "StorageTests", dependencies: [core, "Storage", "SyncTesting", sqlite], path: "Tests/StorageTests"),
+            name: "StorageTests", dependencies: [core, "Storage", "SyncTesting", sqlite, "storage-victim"],
+            path: "Tests/StorageTests"),
+        // What `KilledProcessTests` kills; a program, but no product.
+        .executableTarget(
+            name: "storage-victim", dependencies: [core, "Storage", sqlite], path: "Tests/StorageVictim"),
         .testTarget(
             name: "UploadQueueTests", dependencies: [core, "UploadQueue", "SyncTesting", "Storage", sqlite],
             path: "Tests/UploadQueueTests"),

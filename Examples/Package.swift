@@ -4,6 +4,7 @@ import PackageDescription
 let core: Target.Dependency = .product(name: "SyncCore", package: "Ferry")
 let syncServer: Target.Dependency = .product(name: "SyncServer", package: "Ferry")
 let syncTesting: Target.Dependency = .product(name: "SyncTesting", package: "Ferry")
+let storage: Target.Dependency = .product(name: "Storage", package: "Ferry")
 let ferry: Target.Dependency = .product(name: "Ferry", package: "Ferry")
 let sqlite: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
 let log: Target.Dependency = .product(name: "Logging", package: "swift-log")
@@ -30,6 +31,7 @@ let package = Package(
         .executable(name: "upload", targets: ["upload"]),
         .executable(name: "transport", targets: ["transport"]),
         .executable(name: "simulate", targets: ["simulate"]),
+        .executable(name: "storage", targets: ["storage-example"]),
     ],
     dependencies: [
         .package(name: "Ferry", path: ".."),
@@ -77,6 +79,9 @@ let package = Package(
             name: "upload", dependencies: [core, ferry, syncTesting, sqlite, log], path: "Sources/upload"),
         // An app's own entities under the simulator.
         .executableTarget(name: "simulate", dependencies: [core, syncTesting], path: "Sources/simulate"),
+        // One module alone: the local database.
+        .executableTarget(
+            name: "storage-example", dependencies: [core, storage, sqlite], path: "Sources/storage-example"),
 
         .testTarget(
             name: "BoardsServerTests",

@@ -16,12 +16,14 @@ extension Store: ChangeLog {
             }
         }
         if !settlement.outcomes.isEmpty || !result.changes.isEmpty { stateSpeakers.speak() }
-        if !touched.isEmpty { appliedSpeakers.speak() }
+        if !touched.isEmpty { tell(.verdict, touched) }
         return result
     }
 
     public func summary() throws(StoreFailure) -> QueueSummary {
-        try look("counting the queue") { db in try context.changes.summary(db) }
+        try noticeOthers()
+        try collectIfDirty()
+        return try look("counting the queue") { db in try context.changes.summary(db) }
     }
 
     public nonisolated func notices() -> AsyncStream<Void> { queueSpeakers.stream() }
@@ -32,9 +34,9 @@ extension Store: ChangeLog {
         _ doing: String, _ body: (Database, _ isRetrying: Bool) throws -> T
     ) throws(StoreFailure) -> T {
         do {
-            return try perform(doing) { try body($0, true) }
+            return try performEngine(doing) { try body($0, true) }
         } catch let failure where failure.code == Self.foreignKeyCode {
-            return try perform(doing) { try body($0, false) }
+            return try performEngine(doing) { try body($0, false) }
         }
     }
 
@@ -52,11 +54,13 @@ extension Store: ChangeLog {
 
 extension Store: ChangeRepair {
     public func queued() throws(StoreFailure) -> [QueuedChange] {
-        try look("reading the queue") { db in try context.changes.queued(db) }
+        try collectIfDirty()
+        return try look("reading the queue") { db in try context.changes.queued(db) }
     }
 
     public func failures() throws(StoreFailure) -> [FailedChange] {
-        try look("reading what was set aside") { db in try context.changes.failures(db) }
+        try collectIfDirty()
+        return try look("reading what was set aside") { db in try context.changes.failures(db) }
     }
 
     public func dependants(of changeID: String) throws(StoreFailure) -> [String] {
@@ -65,7 +69,7 @@ extension Store: ChangeRepair {
 
     public func retry(_ changeID: String) throws(StoreFailure) -> String {
         let now = now
-        let (key, touched) = try perform("retrying a change") { db in
+        let (key, touched) = try performEngine("retrying a change") { db in
             try context.deriving(db, now: now, ahead: context.records(db, of: [changeID])) {
                 let retried = try context.changes.retry(db, changeID, now: now)
                 return ((retried.key, retried.touched), retried.touched)
@@ -105,6 +109,6 @@ extension Store: ChangeRepair {
     private func repaired(_ touched: [RecordKey]) {
         queueSpeakers.speak()
         stateSpeakers.speak()
-        if !touched.isEmpty { appliedSpeakers.speak() }
+        if !touched.isEmpty { tell(.repair, touched) }
     }
 }

@@ -60,6 +60,7 @@ extension Store {
             throw failure(error, "emptying the write-ahead log")
         }
         appliedSpeakers.speak()
+        noticeSpeakers.speak(AppliedNotice(origin: .fullPass, records: []))
         stateSpeakers.speak()
     }
 

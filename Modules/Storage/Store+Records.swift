@@ -3,7 +3,8 @@ public import SyncCore
 
 extension Store: RecordStore {
     public func position() throws(StoreFailure) -> SyncPosition {
-        try look("reading the position") { db in
+        try noticeOthers()
+        return try look("reading the position") { db in
             SyncPosition(
                 deviceID: try Meta.text(db, .device) ?? "", dataset: try Meta.text(db, .dataset),
                 epoch: try Meta.text(db, .epoch), checkpoint: try Meta.integer(db, .checkpoint) ?? 0,
@@ -21,7 +22,7 @@ extension Store: RecordStore {
             report = try applyWithoutHeld(slice)
         }
         if !report.wasDropped {
-            appliedSpeakers.speak()
+            tell(.page, report.touched)
             stateSpeakers.speak()
         }
         return report
@@ -43,7 +44,7 @@ extension Store: RecordStore {
         _ slice: PageSlice, _ records: [ServerRecord], movesCheckpoint: Bool, retriesHeld: Bool = false
     ) throws(StoreFailure) -> SliceReport {
         let now = now
-        return try perform("applying a slice") { db in
+        return try performEngine("applying a slice") { db in
             let checkpoint = try Meta.integer(db, .checkpoint) ?? 0
             let epoch = try Meta.text(db, .epoch)
             var scopes = try Scopes.read(db)
@@ -69,6 +70,7 @@ extension Store: RecordStore {
             } else if movesCheckpoint, scopes == nil, slice.checkpoint > checkpoint {
                 try Meta.set(db, .checkpoint, slice.checkpoint)
             }
+            try Meta.raise(db, .highest, to: records.lazy.map(\.version).max())
             try Clock.observe(db, slice.stamp)
             return report
         }
@@ -131,20 +133,30 @@ extension Store: RecordStore {
 
     public func beginFullPass(epoch: String?) throws(StoreFailure) {
         let now = now
-        try perform("beginning a full pass") { db in try FullPass.begin(db, epoch: epoch, now: now) }
+        try performEngine("beginning a full pass") { db in try FullPass.begin(db, epoch: epoch, now: now) }
     }
 
     public func endFullPass(confirmed: Bool) throws(StoreFailure) -> FullPassEnd {
         let now = now
-        let end = try perform("ending a full pass") { db in
+        let end = try performEngine("ending a full pass") { db in
             // What a pass takes away is known to the pass alone: everything derived is made anew.
             try context.derivingAll(db, now: now) {
                 try RowWriter.applying(db) { try FullPass.end(db, context, confirmed: confirmed, now: now) }
             }
         }
         appliedSpeakers.speak()
+        noticeSpeakers.speak(AppliedNotice(origin: .fullPass, records: []))
         stateSpeakers.speak()
         return end
+    }
+
+    // `async`, so that it is preferred to the seam's default, which is.
+    public func beginPage(limit: Int) async throws(StoreFailure) -> Int {
+        try perform("noting that a page is asked for") { db in try PageDeaths.begin(db, limit: limit) }
+    }
+
+    public func endPage() async throws(StoreFailure) {
+        try perform("noting that a page came to its end") { db in try PageDeaths.end(db) }
     }
 
     public nonisolated func applied() -> AsyncStream<Void> { appliedSpeakers.stream() }

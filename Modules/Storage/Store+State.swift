@@ -3,7 +3,8 @@ public import SyncCore
 
 extension Store: StateLog {
     public func counts(for record: RecordKey?) throws(StoreFailure) -> StateCounts {
-        try look("counting states") { db in
+        try collectIfDirty()
+        return try look("counting states") { db in
             guard let record else {
                 let summary = try context.changes.summary(db)
                 return StateCounts(

@@ -19,11 +19,14 @@ public actor Store {
     nonisolated let queueSpeakers = Speakers()
     nonisolated let appliedSpeakers = Speakers()
     nonisolated let stateSpeakers = Speakers()
+    nonisolated let noticeSpeakers = NoticeSpeakers()
     private nonisolated let executor: any SerialExecutor
     private let observer: QueueObserver
     private let breaker: StatementBreaker?
     /// The generation of the lease that this store took last.
     var leaseGeneration: Int64?
+    /// How often others had committed, and the number of the last change, at the last look.
+    var others: (version: Int64, sequence: Int64)?
 
     public nonisolated var unownedExecutor: UnownedSerialExecutor {
         executor.asUnownedSerialExecutor()
@@ -51,7 +54,7 @@ public actor Store {
         configuration: StoreConfiguration = .init()
     ) throws(StoreFailure) {
         let context = try Opening.prepare(database, schema, account: account, configuration)
-        self.init(Opening.Opened(database: database, context: context, sequence: nil), schema, configuration)
+        self.init(Opening.Opened(database: database, context: context), schema, configuration)
     }
 
     private init(_ opened: Opening.Opened, _ schema: Schema, _ configuration: StoreConfiguration) {
@@ -63,7 +66,7 @@ public actor Store {
         self.configuration = configuration
         executor = configuration.executor ?? FileExecutor()  // live
         let (queue, state) = (queueSpeakers, stateSpeakers)
-        observer = QueueObserver(seen: opened.sequence) {
+        observer = QueueObserver(tables: ["sync_change", "sync_dirty"]) {
             queue.speak()
             state.speak()
         }
@@ -103,6 +106,7 @@ public actor Store {
         queueSpeakers.finish()
         appliedSpeakers.finish()
         stateSpeakers.finish()
+        noticeSpeakers.finish()
         do {
             // The file is whole then, also for who copies it without its `-wal`; another process at work may prevent it.
             try database.writeWithoutTransaction { db in
@@ -130,13 +134,36 @@ public actor Store {
                     try Clock.setWall(db, configuration.clock.nowMilliseconds)
                 }
                 breaker?.begin()
+                let sequence = try ChangeRows.sequence(db)
                 let result = try body(db)
+                observer.note(try ChangeRows.sequence(db) != sequence)
                 try breaker?.check()
                 return result
             }
         } catch {
             throw failure(error, doing)
         }
+    }
+
+    /// One write transaction of the engine's: what dirty flags mark is in the change log before it, and flags of what it
+    /// ended are taken away after it.
+    func performEngine<T>(_ doing: String, _ body: (Database) throws -> T) throws(StoreFailure) -> T {
+        guard DirtyFlags.isUsed(schema) else { return try perform(doing, body) }
+        let (schema, now) = (schema, now)
+        return try perform(doing) { db in
+            try DirtyFlags.collect(db, schema, now: now)
+            let result = try body(db)
+            try DirtyFlags.clear(db, schema, now: now)
+            return result
+        }
+    }
+
+    /// Before a question about the queue: what dirty flags mark belongs to it.
+    func collectIfDirty() throws(StoreFailure) {
+        guard DirtyFlags.isUsed(schema) else { return }
+        let schema = schema
+        guard try look("looking for dirty rows", { db in try DirtyFlags.isDirty(db, schema) }) else { return }
+        try performEngine("collecting dirty rows") { _ in }
     }
 
     /// One read transaction.

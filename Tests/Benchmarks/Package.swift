@@ -18,11 +18,21 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
     ],
     targets: [
+        .target(name: "Measuring"),
+        // Needs SQLite and nothing of HTTP: built by itself it is quick.
+        .executableTarget(
+            name: "StorageBenchmarks",
+            dependencies: [
+                "Measuring",
+                .product(name: "SyncCore", package: "Ferry"),
+                .product(name: "Storage", package: "Ferry"),
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ]),
         .executableTarget(
             name: "Benchmarks",
             dependencies: [
+                "Measuring",
                 .product(name: "SyncCore", package: "Ferry"),
-                .product(name: "Storage", package: "Ferry"),
                 .product(name: "Transport", package: "Ferry"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -31,7 +41,7 @@ let package = Package(
                 .product(name: "AsyncHTTPClient", package: "async-http-client", condition: .when(traits: ["HTTP"])),
                 .product(name: "NIOCore", package: "swift-nio", condition: .when(traits: ["HTTP"])),
                 .product(name: "NIOHTTP1", package: "swift-nio", condition: .when(traits: ["HTTP"])),
-            ])
+            ]),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -13,7 +13,7 @@ struct CaptureTests {
         try f.sql("DELETE FROM board WHERE id = 'b1'")
         #expect(
             try f.queue() == [
-                #"create board b1 {"name":{"new":"A"},"closed":{"new":null}}"#,
+                #"create board b1 {"name":{"new":"A"}}"#,
                 #"update board b1 {"name":{"old":"A","new":"B"},"closed":{"old":null,"new":1}}"#,
                 #"delete board b1 {"name":{"old":"B"},"closed":{"old":1}}"#,
             ])
@@ -119,7 +119,7 @@ struct CaptureTests {
         #expect(
             try f.queue().suffix(2) == [
                 #"delete board b1 {"name":{"old":"A"},"closed":{"old":null}}"#,
-                #"create board b2 {"name":{"new":"B"},"closed":{"new":null}}"#,
+                #"create board b2 {"name":{"new":"B"}}"#,
             ])
     }
 
@@ -219,11 +219,80 @@ struct CaptureTests {
         #expect(try f.text("SELECT text FROM note") == "A")
     }
 
-    @Test("Capture by a dirty flag is refused in so many words")
-    func dirtyFlag() throws {
-        let failure = #expect(throws: StoreFailure.self) {
-            try Fixture(Schema([EntitySchema("note", capture: .dirtyFlag, fields: [.text("text")])]))
+    @Test("A create leaves out what has no value; a row that was replaced by less is cleared field by field")
+    func nulls() async throws {
+        let f = try Fixture()
+        try f.sql("INSERT INTO board (id, name) VALUES ('b1', 'A')")
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('l1', 'L', 'b1')")
+        try f.sql("INSERT INTO card (id, idList, desc, votes) VALUES ('c1', 'l1', 'text', 3)")
+        #expect(
+            try f.queue().last
+                == #"create card c1 {"desc":{"new":"text","rule":"check"},"idList":{"new":"l1"},"votes":{"new":3,"rule":"sum"}}"#
+        )
+        let create = try await f.claim().changes.last?.change
+        #expect(create.map { Set($0.fields.keys) } == ["desc", "idList", "votes"])
+        try f.sql("INSERT OR REPLACE INTO card (id, idList) VALUES ('c1', 'l1')")
+        let replaced = try #require(try f.changes().last)
+        #expect(replaced.operation == .update)
+        #expect(
+            replaced.fields == [
+                "desc": FieldDelta(old: "text", new: .null, rule: .check),
+                "votes": FieldDelta(old: 3, new: .null, rule: .sum),
+            ])
+        // A field that was cleared again before the create went out is told, with its own time.
+        try f.sql("INSERT INTO board (id, name, closed) VALUES ('b2', 'B', 1)")
+        try f.sql("UPDATE board SET closed = NULL WHERE id = 'b2'")
+        let merged = try await f.claim().changes.last?.change
+        #expect(merged?.operation == .create)
+        #expect(merged?.fields["closed"]?.new == .null)
+        #expect(merged?.fields["closed"]?.stamp != nil)
+    }
+
+    @Test("A value nested deeper than a request can carry is refused at the write; one level less is taken")
+    func depth() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        @Sendable func nested(_ levels: Int) -> String {
+            String(repeating: "{\"a.b[c\":[", count: levels / 2) + "1" + String(repeating: "]}", count: levels / 2)
+        }
+        let list = "[" + Array(repeating: "[[1]]", count: 100).joined(separator: ",") + "]"
+        for taken in [list, nested(58), "[\(nested(58))]"] {
+            try f.sql("UPDATE card SET labels = ?", [taken])
+            #expect(try f.text("SELECT labels FROM card") == taken)
+        }
+        let failure = await #expect(throws: StoreFailure.self) {
+            try await f.store.write { try $0.execute(sql: "UPDATE card SET labels = ?", arguments: [nested(60)]) }
         }
         #expect(failure?.kind == .invalid)
+        #expect(failure?.message.contains("deeper than 59") == true)
+        #expect(throws: DatabaseError.self) {
+            try f.sql("INSERT INTO card (id, idList, labels) VALUES ('c9', 'l1', ?)", [nested(60)])
+        }
+        var value: FieldValue = 1
+        for _ in 0..<60 { value = [value] }
+        let found = FoundChange(
+            record: RecordKey("card", "c1"), operation: .update, fields: ["labels": FieldDelta(old: nil, new: value)])
+        await #expect(throws: StoreFailure.self) { try await f.store.record([found]) }
+        #expect(try f.changes().count == 3)
+    }
+
+    @Test("An edit from one Unicode form of a letter to the other is an edit")
+    func unicode() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        let (one, two) = ("caf\u{e9}", "cafe\u{301}")
+        try f.sql("UPDATE card SET name = ?", [one])
+        try f.sql("UPDATE card SET name = ?", [two])
+        let claim = try await f.claim()
+        #expect(claim.changes.count == 1)
+        guard case .string(let sent)? = claim.changes.first?.change.fields["name"]?.new else {
+            Issue.record("no text")
+            return
+        }
+        #expect(Array(sent.utf8) == Array(two.utf8))
+        // The server has the other form: that is another value.
+        try await f.settle((claim.keys[0], .merged(record("card", "c1", 9, ["name": .string(one)]))))
+        #expect(try f.card("name").map { Array($0.utf8) } == Array(one.utf8))
+        #expect(try await f.store.conflicts().count == 1)
     }
 }

@@ -112,7 +112,23 @@ extension SyncEngine {
         _ claim: Claim?, _ machine: inout CycleMachine, _ position: inout SyncPosition, _ take: inout Take,
         _ urgency: Urgency, _ report: inout CycleReport
     ) async throws -> CycleMachine.Step {
-        let request = try await request(for: position, claim)
+        // A process that dies over a page finds it smaller the next times (PRC-21).
+        let limit = try await store.beginPage(limit: configuration.pageLimit)
+        let result: Result<CycleMachine.Step, any Error>
+        do {
+            result = .success(try await roundTrip(claim, &machine, &position, &take, urgency, &report, limit: limit))
+        } catch {
+            result = .failure(error)
+        }
+        try await store.endPage()
+        return try result.get()
+    }
+
+    private func roundTrip(
+        _ claim: Claim?, _ machine: inout CycleMachine, _ position: inout SyncPosition, _ take: inout Take,
+        _ urgency: Urgency, _ report: inout CycleReport, limit: Int
+    ) async throws -> CycleMachine.Step {
+        let request = try await request(for: position, claim, limit: limit)
         let asked = wallClock.nowMilliseconds
         report.requests += 1
         report.sent += request.changes.count
@@ -172,11 +188,13 @@ extension SyncEngine {
             hasBatch: take.claim != nil)
     }
 
-    private func request(for position: SyncPosition, _ claim: Claim?) async throws(StoreFailure) -> ExchangeRequest {
+    private func request(for position: SyncPosition, _ claim: Claim?, limit: Int) async throws(StoreFailure)
+        -> ExchangeRequest
+    {
         ExchangeRequest(
             cycleID: ids.makeID(), deviceID: claim?.deviceID ?? position.deviceID, dataset: position.dataset,
             epoch: position.epoch, lastSyncVersion: position.checkpoint, scopes: position.scopes,
-            settled: claim?.settled, fullPass: position.isInFullPass, limit: configuration.pageLimit,
+            settled: claim?.settled, fullPass: position.isInFullPass, limit: limit,
             wantsChecksum: claim == nil ? try await wantsComparison(position) : false,
             changes: claim?.changes.map(\.change) ?? [])
     }

@@ -15,7 +15,7 @@ final class AppliedTable {
     let writer: RowWriter
     let needs: [Need]
     private let db: Database
-    private var upserts: [UInt64: Statement] = [:]
+    private var upserts: [UInt64: RawStatement] = [:]
     /// Rows that are known to be there, by target entity; grows by slices and is dropped with this value.
     private var known: [String: Set<String>] = [:]
 
@@ -95,32 +95,35 @@ final class AppliedTable {
     func upsert(_ record: ServerRecord, _ row: BoundRow) throws {
         // The mask tells rows of up to 64 fields apart; wider tables look at their statement anew.
         let isNarrow = entity.fields.count <= 64
-        let statement: Statement
+        let statement: RawStatement
         if isNarrow, let known = upserts[row.mask] {
             statement = known
         } else {
             statement = try prepare(entity.fields.map { record.fields[$0.name] != nil })
             if isNarrow { upserts[row.mask] = statement }
         }
+        statement.begin()
+        for value in row.arguments { statement.add(value) }
         do {
-            try statement.execute(arguments: StatementArguments(row.arguments))
+            try statement.run()
         } catch {
-            // SQLite repeats the error of a statement that failed once: it is prepared anew.
-            upserts = [:]
+            // SQLite repeats the error of a statement that failed once, when it is reset.
+            statement.begin()
             throw error
         }
     }
 
-    private func prepare(_ present: [Bool]) throws -> Statement {
+    private func prepare(_ present: [Bool]) throws -> RawStatement {
         let columns = zip(entity.fields, present).filter(\.1).map { RowWriter.quoted($0.0.column) }
         let key = RowWriter.quoted(entity.keyColumn)
         let names = ([key] + columns).joined(separator: ", ")
         let marks = Array(repeating: "?", count: columns.count + 1).joined(separator: ", ")
         let sets = columns.map { "\($0) = excluded.\($0)" }.joined(separator: ", ")
-        return try db.cachedStatement(
-            sql: """
-                INSERT INTO \(RowWriter.quoted(entity.table)) (\(names)) VALUES (\(marks)) \
-                ON CONFLICT (\(key)) DO \(columns.isEmpty ? "NOTHING" : "UPDATE SET \(sets)")
-                """)
+        return try RawStatement(
+            db,
+            """
+            INSERT INTO \(RowWriter.quoted(entity.table)) (\(names)) VALUES (\(marks)) \
+            ON CONFLICT (\(key)) DO \(columns.isEmpty ? "NOTHING" : "UPDATE SET \(sets)")
+            """)
     }
 }

@@ -3,7 +3,7 @@ import SyncCore
 
 /// The versions held of a slice's records, and which of them have unsent changes: asked once for a slice, written once.
 ///
-/// One statement for many records costs a fraction of one for each. What is noted stands in `sync_record` after ``flush()``,
+/// What is noted stands in `sync_record` after ``flush()``,
 /// which comes before anything that reads or writes one record's row there.
 final class RecordMarks {
     private let db: Database
@@ -12,7 +12,10 @@ final class RecordMarks {
     private var asked: Set<RecordKey> = []
     private var held: [RecordKey: (version: Int64, pass: Int64?)] = [:]
     private var unsent: Set<RecordKey> = []
-    private var noted: [String: [FieldValue]] = [:]
+    private var noted: [(record: RecordKey, version: Int64, extra: String?)] = []
+    private var versions: RawStatement?
+    private var changes: RawStatement?
+    private var writes: RawStatement?
 
     init(_ db: Database, _ pass: PassState, hasQueue: Bool) {
         self.db = db
@@ -20,26 +23,38 @@ final class RecordMarks {
         self.hasQueue = hasQueue
     }
 
-    /// Asks for all records of a slice.
+    /// Asks for all records of a slice. Where all are newer than anything that is held, as in a first download, nobody
+    /// need ask for their versions.
     func lookUp(_ records: [ServerRecord]) throws {
-        var ids: [String: [FieldValue]] = [:]
+        let highest = try Meta.integer(db, .highest) ?? .max
+        let isNew = !pass.isRunning && records.allSatisfy { $0.version > highest }
         for record in records where asked.insert(record.key).inserted {
-            ids[record.key.entity, default: []].append(.string(record.key.id))
+            if !isNew, let row = try find(record.key) { held[record.key] = row }
+            if hasQueue, try hasChanges(record.key) { unsent.insert(record.key) }
         }
-        let versions = try db.cachedStatement(
-            sql: """
-                SELECT id, version, pass FROM sync_record
-                WHERE entity = ? AND id IN (SELECT value FROM json_each(?))
-                """)
-        let changed = try db.cachedStatement(
-            sql: "SELECT DISTINCT id FROM sync_change WHERE entity = ? AND id IN (SELECT value FROM json_each(?))")
-        for (entity, all) in ids.sorted(by: { $0.key < $1.key }) {
-            let list = try FieldValue.array(all).jsonText()
-            let rows = try Row.fetchCursor(versions, arguments: [entity, list])
-            while let row = try rows.next() { held[RecordKey(entity, row[0])] = (row[1], row[2]) }
-            guard hasQueue else { continue }
-            for id in try String.fetchAll(changed, arguments: [entity, list]) { unsent.insert(RecordKey(entity, id)) }
-        }
+    }
+
+    private func find(_ key: RecordKey) throws -> (version: Int64, pass: Int64?)? {
+        let statement =
+            try versions ?? RawStatement(db, "SELECT version, pass FROM sync_record WHERE entity = ? AND id = ?")
+        versions = statement
+        statement.begin()
+        statement.add(key.entity)
+        statement.add(key.id)
+        defer { statement.begin() }
+        guard try statement.step(), let version = statement.integer(0) else { return nil }
+        return (version, statement.integer(1))
+    }
+
+    private func hasChanges(_ key: RecordKey) throws -> Bool {
+        let statement =
+            try changes ?? RawStatement(db, "SELECT 1 FROM sync_change WHERE entity = ? AND id = ? LIMIT 1")
+        changes = statement
+        statement.begin()
+        statement.add(key.entity)
+        statement.add(key.id)
+        defer { statement.begin() }
+        return try statement.step()
     }
 
     /// Whether the record has entries in the queue.
@@ -62,24 +77,32 @@ final class RecordMarks {
     /// The record's row is what the server says in this version.
     func note(_ record: ServerRecord, extra: String?) {
         held[record.key] = (record.version, pass.number)
-        noted[record.key.entity, default: []].append(
-            [.string(record.key.id), .int(record.version), extra.map(FieldValue.string) ?? .null])
+        noted.append((record.key, record.version, extra))
     }
 
     /// Writes what was noted.
     func flush() throws {
         guard !noted.isEmpty else { return }
-        let statement = try db.cachedStatement(
-            sql: """
-                INSERT INTO sync_record (entity, id, version, extra, pass)
-                SELECT ?1, value ->> 0, value ->> 1, value ->> 2, ?3 FROM json_each(?2) WHERE true
+        let statement =
+            try writes
+            ?? RawStatement(
+                db,
+                """
+                INSERT INTO sync_record (entity, id, version, extra, pass) VALUES (?, ?, ?, ?, ?)
                 ON CONFLICT (entity, id) DO UPDATE SET version = excluded.version, base = NULL, extra = excluded.extra,
                 pass = excluded.pass
                 """)
-        for (entity, rows) in noted.sorted(by: { $0.key < $1.key }) {
-            try statement.execute(arguments: [entity, try FieldValue.array(rows).jsonText(), pass.number])
+        writes = statement
+        for row in noted {
+            statement.begin()
+            statement.add(row.record.entity)
+            statement.add(row.record.id)
+            statement.add(row.version)
+            statement.add(row.extra)
+            statement.add(pass.number)
+            try statement.run()
         }
-        noted = [:]
+        noted.removeAll(keepingCapacity: true)
     }
 
     /// What is known of a record may have changed.

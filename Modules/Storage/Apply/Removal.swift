@@ -20,6 +20,12 @@ enum Removal {
         return false
     }
 
+    /// Whether a row under this one is kept on this device alone.
+    static func hasLocal(_ db: Database, _ key: RecordKey, _ schema: Schema) throws -> Bool {
+        guard try !Drafts.localRoots(db).isEmpty else { return false }
+        return try family(db, key, schema).contains { try Drafts.kind(db, of: $0) == .local }
+    }
+
     /// The record and every row under it, the record first.
     static func family(_ db: Database, _ key: RecordKey, _ schema: Schema) throws -> [RecordKey] {
         var seen: Set<RecordKey> = [key]
@@ -67,7 +73,10 @@ enum Removal {
         let sql = """
             SELECT 1 FROM sync_change JOIN \(RowWriter.quoted(child.table)) AS child \
             ON child.\(RowWriter.quoted(child.keyColumn)) = sync_change.id \
-            WHERE sync_change.entity = ? AND child.\(RowWriter.quoted(field.column)) = ? LIMIT 1
+            WHERE sync_change.entity = ?1 AND child.\(RowWriter.quoted(field.column)) = ?2
+            UNION ALL SELECT 1 FROM sync_draft JOIN \(RowWriter.quoted(child.table)) AS child \
+            ON child.\(RowWriter.quoted(child.keyColumn)) = sync_draft.id \
+            WHERE sync_draft.entity = ?1 AND kind = 2 AND child.\(RowWriter.quoted(field.column)) = ?2 LIMIT 1
             """
         return try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [child.name, parent]) != nil
     }
@@ -78,7 +87,10 @@ enum Removal {
         var rest = [entity.name]
         while let next = rest.popLast() {
             for (child, _) in schema.children(of: next) {
-                let sql = "SELECT 1 FROM sync_change WHERE entity = ? LIMIT 1"
+                let sql = """
+                    SELECT 1 FROM sync_change WHERE entity = ?1 \
+                    UNION ALL SELECT 1 FROM sync_draft WHERE entity = ?1 AND kind = 2 LIMIT 1
+                    """
                 if try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [child.name]) != nil { return true }
                 if seen.insert(child.name).inserted { rest.append(child.name) }
             }

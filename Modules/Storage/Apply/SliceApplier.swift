@@ -26,7 +26,9 @@ final class SliceApplier {
         self.context = context
         self.now = now
         pass = try PassState.read(db)
-        hasQueue = try Row.fetchOne(db.cachedStatement(sql: "SELECT 1 FROM sync_change LIMIT 1")) != nil
+        // A row that stays on this device counts like one that waits.
+        hasQueue =
+            try Row.fetchOne(db.cachedStatement(sql: "SELECT 1 FROM sync_change LIMIT 1")) != nil || !Drafts.isEmpty(db)
         hasHeld = try !HeldRecords.isEmpty(db)
         marks = RecordMarks(db, pass, hasQueue: hasQueue)
     }
@@ -280,6 +282,9 @@ final class SliceApplier {
         let stored = try StoredRecord.read(db, record.key)
         if let stored, stored.version > record.version, try !pass.isNew(db, record.key) { return .done }
         if record.presence == .gone {
+            if try hasQueue && Removal.hasLocal(db, record.key, context.schema) {
+                return .held(.unsent, "something under it stays on this device")
+            }
             for key in try Removal.family(db, record.key, context.schema) where hasQueue {
                 try context.setAsideGone(db, key, now)
             }

@@ -89,6 +89,19 @@ enum CaptureSQL {
         }
     }
 
+    /// Whether a value cannot be told on the wire as its field is declared: what ``strict(_:_:_:)`` refuses.
+    static func isWrong(_ column: String, _ field: FieldSchema) -> String {
+        let isType =
+            switch field.kind {
+            case .text, .date: "typeof(\(column)) = 'text'"
+            case .integer, .boolean: "typeof(\(column)) = 'integer'"
+            case .real: "typeof(\(column)) IN ('real', 'integer') AND abs(\(column)) <= 1.7976931348623157e308"
+            case .json: "CASE WHEN json_valid(\(column)) THEN NOT (\(isDeep(column))) ELSE 0 END"
+            case .data: "typeof(\(column)) = 'blob'"
+            }
+        return "CASE WHEN \(column) IS NULL THEN \(field.isRequired ? 1 : 0) ELSE NOT (\(isType)) END"
+    }
+
     /// The row's id, which must be one that the contract takes (PROTOCOL.md, section 4, *Limits*).
     static func id(_ column: String, _ entity: EntitySchema) -> String {
         """
@@ -119,13 +132,39 @@ enum CaptureSQL {
             })
     }
 
-    /// All fields of a new row: `{"name":{"new":…}}`.
+    /// The fields of a new row that have a value: `{"name":{"new":…}}`. For a create, absent and null are the same.
     static func newFields(_ entity: EntitySchema) -> String {
-        object(
-            entity.fields.map { field in
-                let value = strict("NEW.\(quoted(field.column))", field, entity)
-                return "'\"\(field.name)\":{\"new\":' || \(value) || '\(rule(field))}'"
-            })
+        let members = entity.fields.map { field in
+            let value = strict("NEW.\(quoted(field.column))", field, entity)
+            return "coalesce(',\"\(field.name)\":{\"new\":' || nullif(\(value), 'null') || '\(rule(field))}', '')"
+        }
+        return members.isEmpty ? "'{}'" : "'{' || substr(\(members.joined(separator: " || ")), 2) || '}'"
+    }
+
+    /// What a field without a value is in a create, for the fields that have a rule: `{"votes":{"new":null,"rule":"sum"}}`.
+    static func emptyDeltas(_ entity: EntitySchema) -> String? {
+        let fields = entity.fields.filter { $0.rule != .lastWriter }
+        guard !fields.isEmpty else { return nil }
+        return "{\(fields.map { "\"\($0.name)\":{\"new\":null\(rule($0))}" }.joined(separator: ","))}"
+    }
+
+    /// Whether a JSON text has so many brackets that it may be nested too deep: quick, and true for long lists, too.
+    static func mayBeDeep(_ column: String) -> String {
+        "length(\(column)) - length(replace(replace(\(column), '[', ''), '{', '')) > \(WireDepth.value)"
+    }
+
+    /// Whether it is. The paths say so, but for keys with dots and brackets; only what they find is looked through.
+    static func isDeep(_ column: String) -> String {
+        let steps = "length(fullkey) - length(replace(replace(fullkey, '.', ''), '[', ''))"
+        return """
+            CASE WHEN json_valid(\(column)) AND \(mayBeDeep(column)) THEN CASE WHEN
+            (SELECT max(\(steps)) FROM json_tree(\(column)) WHERE type IN ('array', 'object')) >= \(WireDepth.value)
+            THEN (WITH RECURSIVE nested (node, level) AS (
+              SELECT id, 1 FROM json_tree(\(column)) WHERE parent IS NULL UNION ALL
+              SELECT each.id, level + 1 FROM nested, json_tree(\(column)) AS each
+              WHERE each.parent = nested.node AND each.type IN ('array', 'object') AND level <= \(WireDepth.value))
+              SELECT max(level) FROM nested) > \(WireDepth.value) ELSE 0 END ELSE 0 END
+            """
     }
 
     /// The fields that differ: `{"name":{"old":…,"new":…}}`; `old` gives the JSON of a field's value before.

@@ -12,6 +12,8 @@ struct CaptureTriggers {
     let entity: EntitySchema
     /// Columns of further unique indices, by each of which an insert may replace another row.
     let uniqueColumns: [[String]]
+    /// Whether the entity has rows that stay on this device (``Drafts``): those are not captured.
+    var looksForLocal = false
 
     /// Names of all triggers of an entity begin so.
     static let prefix = "sync_capture_"
@@ -28,6 +30,7 @@ struct CaptureTriggers {
         ]
         if !entity.fields.isEmpty { all.append(("update", update)) }
         all.append(("rename", rename))
+        all += depthChecks
         return all.map { suffix, sql in
             let name = "\(Self.prefix)\(entity.name)_\(suffix)"
             return (name, "CREATE TRIGGER \(CaptureSQL.quoted(name)) \(sql)")
@@ -59,7 +62,7 @@ struct CaptureTriggers {
             entity, differs: differs, old: { CaptureSQL.lenient("OLD.\(CaptureSQL.quoted($0.column))", $0.kind) })
         return """
             AFTER UPDATE OF \(columns) ON \(table)
-            WHEN \(CaptureSQL.isApp) AND OLD.\(key) IS NEW.\(key) AND (\(isChanged))
+            WHEN \(CaptureSQL.isApp) AND OLD.\(key) IS NEW.\(key) AND (\(isChanged))\(isShared("NEW"))
             BEGIN
               \(CaptureSQL.tick())
               \(record("NEW.\(key)", .update, fields))
@@ -69,22 +72,28 @@ struct CaptureTriggers {
 
     /// Each insert is a create at first. Where it took the place of a row of the same id it becomes an update of what
     /// differs, by JSON functions: SQLite compiles a trigger with each statement on the table, so it must stay short.
+    /// A create leaves out what has no value; the row that was replaced names every field.
     private var insert: String {
-        let same = "FROM sync_replaced AS old WHERE old.entity = \(name) AND old.id = NEW.\(key)"
-        let place = "position = (SELECT sequence FROM sync_clock WHERE one = 1) AND EXISTS (SELECT 1 \(same))"
-        let before = "(old.fields -> ('$.' || each.key || '.old'))"
+        let same = "old.entity = \(name) AND old.id = NEW.\(key)"
+        let place = """
+            position = (SELECT sequence FROM sync_clock WHERE one = 1) \
+            AND EXISTS (SELECT 1 FROM sync_replaced AS old WHERE \(same))
+            """
+        let path = "('$.' || each.key)"
+        let rules = CaptureSQL.emptyDeltas(entity)
+        let after =
+            "coalesce(sync_change.fields -> \(path), \(rules.map { "'\($0)' -> \(path), " } ?? "")'{\"new\":null}')"
         return """
             AFTER INSERT ON \(table)
-            WHEN \(CaptureSQL.isApp)
+            WHEN \(CaptureSQL.isApp)\(isShared("NEW"))
             BEGIN
               \(uniqueColumns.isEmpty ? "" : recordReplaced)
               \(CaptureSQL.tick())
               \(record(CaptureSQL.id("NEW.\(key)", entity), .create, CaptureSQL.newFields(entity)))
               UPDATE sync_change SET operation = 1, fields = (
-                SELECT json_group_object(each.key, json_set(
-                  json(sync_change.fields -> ('$.' || each.key)), '$.old', json(\(before))))
-                \(same.replacing("FROM sync_replaced AS old", with: "FROM json_each(sync_change.fields) AS each, sync_replaced AS old"))
-                AND \(before) IS NOT (sync_change.fields -> ('$.' || each.key || '.new')))
+                SELECT json_group_object(each.key, json_set(json(\(after)), '$.old', json(each.value -> '$.old')))
+                FROM sync_replaced AS old, json_each(old.fields) AS each
+                WHERE \(same) AND (each.value -> '$.old') IS NOT (\(after) -> '$.new'))
               WHERE \(place);
               UPDATE sync_clock SET queued = queued - 1 WHERE one = 1 AND EXISTS (
                 SELECT 1 FROM sync_change WHERE \(place) AND fields = '{}');
@@ -132,7 +141,7 @@ struct CaptureTriggers {
     private var delete: String {
         """
         AFTER DELETE ON \(table)
-        WHEN \(CaptureSQL.isApp)
+        WHEN \(CaptureSQL.isApp)\(isShared("OLD"))
         BEGIN
           \(CaptureSQL.tick())
           \(record("OLD.\(key)", .delete, CaptureSQL.oldFields("OLD", entity)))
@@ -145,7 +154,7 @@ struct CaptureTriggers {
     private var rename: String {
         """
         AFTER UPDATE OF \(key) ON \(table)
-        WHEN \(CaptureSQL.isApp) AND OLD.\(key) IS NOT NEW.\(key)
+        WHEN \(CaptureSQL.isApp) AND OLD.\(key) IS NOT NEW.\(key)\(isShared("OLD"))
         BEGIN
           \(CaptureSQL.tick())
           \(record("OLD.\(key)", .delete, CaptureSQL.oldFields("OLD", entity)))
@@ -153,6 +162,37 @@ struct CaptureTriggers {
           \(record(CaptureSQL.id("NEW.\(key)", entity), .create, CaptureSQL.newFields(entity)))
         END
         """
+    }
+
+    /// A value nested too deep for any request is refused at the write. These are triggers of their own, so that only
+    /// statements that write such a column compile them.
+    private var depthChecks: [(String, String)] {
+        let columns = entity.fields.filter { $0.kind == .json }
+        guard !columns.isEmpty else { return [] }
+        let names = columns.map { CaptureSQL.quoted($0.column) }
+        let mayBe = names.map { CaptureSQL.mayBeDeep("NEW.\($0)") }.joined(separator: " OR ")
+        let checks = columns.map { field -> String in
+            let message = "\(entity.name).\(field.name) is nested deeper than \(WireDepth.value) levels"
+            return """
+                SELECT \(CaptureSQL.raise(message)) WHERE \(CaptureSQL.isDeep("NEW.\(CaptureSQL.quoted(field.column))"));
+                """
+        }.joined(separator: "\n  ")
+        return [("insert", "INSERT"), ("update", "UPDATE OF \(names.joined(separator: ", "))")].map { suffix, event in
+            let sql = """
+                AFTER \(event) ON \(table)
+                WHEN \(CaptureSQL.isApp) AND (\(mayBe))
+                BEGIN
+                  \(checks)
+                END
+                """
+            return ("depth_\(suffix)", sql)
+        }
+    }
+
+    /// Further conditions, where the entity has rows that stay on this device.
+    private func isShared(_ row: String) -> String {
+        guard looksForLocal else { return "" }
+        return " AND NOT EXISTS (SELECT 1 FROM sync_draft WHERE entity = \(name) AND id = \(row).\(key) AND kind = 2)"
     }
 
     private func differs(_ field: FieldSchema) -> String {

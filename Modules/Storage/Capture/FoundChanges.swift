@@ -21,6 +21,11 @@ enum FoundChanges {
         for name in fields.keys where fields[name]?.rule == .lastWriter {
             fields[name]?.rule = entity.field(name)?.rule ?? .lastWriter
         }
+        if let deep = fields.inByteOrder.first(where: { WireDepth.isExceeded(by: $0.value.new) }) {
+            throw StoreFailure(
+                kind: .invalid,
+                message: "\(found.record.entity).\(deep.key) is nested deeper than \(WireDepth.value) levels")
+        }
         let json: String
         do {
             json = try DeltaCodec.json(fields, operation: found.operation)
@@ -58,6 +63,7 @@ enum FoundChanges {
                 record: RecordKey(entity.name, id), operation: .create,
                 fields: fields.mapValues { FieldDelta(old: nil, new: $0) })
             try add(db, found, schema, now: now)
+            if entity.capture == .dirtyFlag { try DirtyFlags.noteCollected(db, entity, id, 0) }
             try Journal.event(db, .missedChange, found.record, at: now)
         }
     }

@@ -6,8 +6,15 @@ enum TriggerSetup {
     static func install(_ db: Database, _ schema: Schema, now: Int64) throws {
         var wanted: [(name: String, sql: String)] = []
         for entity in schema.entities {
-            let triggers = CaptureTriggers(entity: entity, uniqueColumns: try uniqueColumns(db, entity))
-            wanted += triggers.statements
+            if entity.capture == .dirtyFlag {
+                // What is marked is found without a look at the rest.
+                try db.execute(
+                    sql: """
+                        CREATE INDEX IF NOT EXISTS \(CaptureSQL.quoted("sync_dirty_rows_\(entity.name)")) \
+                        ON \(CaptureSQL.quoted(entity.table)) (edits) WHERE is_dirty = 1
+                        """)
+            }
+            wanted += try statements(db, entity)
         }
         let present = try Row.fetchAll(
             db,
@@ -35,6 +42,29 @@ enum TriggerSetup {
         for name in found.keys.sorted() {
             try db.execute(sql: "DROP TRIGGER \(CaptureSQL.quoted(name))")
         }
+    }
+
+    /// The first local row of an entity makes its triggers look for such rows; nobody else pays for that.
+    static func watchLocal(_ db: Database, _ schema: Schema) throws {
+        for entity in schema.entities where entity.capture == .triggers {
+            let present = Dictionary(
+                try Row.fetchAll(
+                    db, sql: "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ?",
+                    arguments: [entity.table]
+                ).map { ($0[0] as String, $0[1] as String) }, uniquingKeysWith: { $1 })
+            for (name, sql) in try statements(db, entity) where present[name] != sql {
+                try db.execute(sql: "DROP TRIGGER IF EXISTS \(CaptureSQL.quoted(name))")
+                try db.execute(sql: sql)
+            }
+        }
+    }
+
+    private static func statements(_ db: Database, _ entity: EntitySchema) throws -> [(name: String, sql: String)] {
+        let unique = try uniqueColumns(db, entity)
+        if entity.capture == .dirtyFlag { return DirtyTriggers(entity: entity, uniqueColumns: unique).statements }
+        let local = "SELECT 1 FROM sync_draft WHERE entity = ? AND kind = 2 LIMIT 1"
+        let hasLocal = try Row.fetchOne(db, sql: local, arguments: [entity.name]) != nil
+        return CaptureTriggers(entity: entity, uniqueColumns: unique, looksForLocal: hasLocal).statements
     }
 
     /// Takes all capture triggers away, for a migration of the app's tables; opening makes them anew.

@@ -43,10 +43,11 @@ struct ChangeTable: Sendable {
     ) throws -> (claim: Claim, touched: [RecordKey]) {
         if let stamp = settlement.stamp { try Clock.observe(db, stamp) }
         if let schedule = settlement.schedule { try ScheduleCodec.write(db, schedule) }
+        try Meta.raise(db, .highest, to: settlement.outcomes.compactMap(\.kind.version).max())
         var settling = Settling(table: self, now: now)
         try settling.record(db, settlement.outcomes)
         try settling.finish(db)
-        if try QueueFigures.hasAside(db) { try Needs(schema: schema).markNew(db) }
+        if try QueueFigures.hasAside(db) || !Drafts.isEmpty(db) { try Needs(schema: schema).markNew(db) }
         var changes: [QueuedChange] = []
         if let limits {
             var claiming = Claiming(table: self, now: now, limits: limits)
@@ -62,9 +63,12 @@ struct ChangeTable: Sendable {
     /// The queue's counts and its durable schedule.
     func summary(_ db: Database) throws -> QueueSummary {
         var summary = try QueueFigures.summary(db)
-        if summary.failed + summary.blocked > 0 {
+        let hasDrafts = try !Drafts.isEmpty(db)
+        if hasDrafts || summary.failed + summary.blocked > 0 {
             // Written since the last settlement, which will mark it.
-            let more = try Needs(schema: schema).newlyBlocked(db).count { !$0.wasSent }
+            var waiting = Set(try Needs(schema: schema).newlyBlocked(db).filter { !$0.wasSent }.map(\.position))
+            if hasDrafts { waiting.formUnion(try Drafts.newlyHeld(db)) }
+            let more = waiting.count
             summary.pending = max(0, summary.pending - more)
             summary.blocked += more
         }
@@ -74,5 +78,16 @@ struct ChangeTable: Sendable {
     /// After a crash: what a sender that is no more had claimed is without a verdict.
     static func recover(_ db: Database) throws {
         try db.cachedStatement(sql: "UPDATE sync_change SET state = 2 WHERE state <> 0 AND state = 1").execute()
+    }
+}
+
+extension Settlement.Outcome.Kind {
+    /// The version that the server told.
+    fileprivate var version: Int64? {
+        switch self {
+        case .applied(let version, _, _): version
+        case .merged(let record), .conflict(let record, _): record.version
+        case .setAside, .unanswered: nil
+        }
     }
 }

@@ -16,6 +16,7 @@ struct Claiming {
     let limits: ClaimLimits
     private let needs: Needs
     private var hasAside = false
+    private var hasDrafts = false
     private var groups: [Group] = []
     private var count = 0
     private var bytes = 0
@@ -44,7 +45,8 @@ struct Claiming {
     }
 
     mutating func claim(_ db: Database, _ settling: inout Settling) throws -> [QueuedChange] {
-        hasAside = try QueueFigures.hasAside(db)
+        hasDrafts = try !Drafts.isEmpty(db)
+        hasAside = try hasDrafts || QueueFigures.hasAside(db)
         while try !scan(db, &settling) { (groups, dropped, count, bytes) = ([], [], 0, 0) }
         return try mark(db, &settling)
     }
@@ -77,6 +79,10 @@ struct Claiming {
                 unit = Group(changes: (unit?.changes ?? []) + [change], bytes: (unit?.bytes ?? 0) + size(row))
                 continue
             }
+            if hasDrafts, !change.wasSent, try Drafts.kind(db, of: change.record) == .held {
+                try block(db, change, by: Drafts.root(of: change.record, .held))
+                continue
+            }
             if hasAside, let blocker = try needs.blocker(db, of: change) {
                 if !change.wasSent, try settling.mend(db, change, blocker) { return false }
                 try block(db, change, by: blocker.root)
@@ -96,6 +102,10 @@ struct Claiming {
         let all = try Dependants(schema: table.schema).members(db, of: unit, around: first.position)
         var root: String?
         for member in all where root == nil {
+            if try hasDrafts && !member.wasSent && Drafts.kind(db, of: member.record) == .held {
+                root = Drafts.root(of: member.record, .held)
+                break
+            }
             root =
                 try member.state == .failed
                 ? member.key : member.blockedBy ?? needs.blocker(db, of: member)?.root

@@ -57,12 +57,13 @@ enum DeltaCodec {
         return value
     }
 
-    /// The stored JSON, in the wire's form of values and in the order of the names' bytes.
+    /// The stored JSON, in the wire's form of values and in the order of the names' bytes; a create leaves out what has
+    /// no value, as ``FieldDelta/isLeftOut`` says.
     /// - Throws: `JSONFailure` for NaN and infinities.
     static func json(_ deltas: [String: FieldDelta], operation: Operation) throws(JSONFailure) -> String {
         var writer = JSONWriter(capacity: 64 * deltas.count)
         writer.beginObject()
-        for (name, delta) in deltas.inByteOrder {
+        for (name, delta) in deltas.inByteOrder where operation != .create || !delta.isLeftOut {
             writer.key(name)
             writer.beginObject()
             if let old = delta.old {
@@ -86,4 +87,10 @@ enum DeltaCodec {
         writer.endObject()
         return String(decoding: writer.bytes, as: UTF8.self)
     }
+}
+
+extension FieldDelta {
+    /// Whether a create need not name the field: absent and null are the same there, but for a null that was written
+    /// later, and so has a stamp of its own.
+    var isLeftOut: Bool { new.isNull && stamp == nil }
 }

@@ -17,6 +17,10 @@ struct Needs {
         }
         for record in references(of: change) where record != change.record {
             if let other = try asideCreate(db, of: record) { return other }
+            if try Drafts.kind(db, of: record) == .local {
+                let root = Drafts.root(of: record, .local)
+                return Aside(record: record, position: 0, key: root, root: root, isFailed: false)
+            }
         }
         return nil
     }
@@ -80,7 +84,7 @@ struct Needs {
 
     /// The records whose create is set aside or waits, each with its root; and those whose own create was set aside.
     private func asides(_ db: Database) throws -> (roots: [RecordKey: String], refused: Set<RecordKey>) {
-        var roots: [RecordKey: String] = [:]
+        var roots = try Drafts.localRoots(db)
         var refused: Set<RecordKey> = []
         let sql = """
             SELECT entity, id, coalesce(blockedBy, key), state FROM sync_change

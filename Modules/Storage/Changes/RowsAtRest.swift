@@ -96,7 +96,7 @@ struct Family {
         var open = [record]
         while let next = open.popLast() {
             for child in try children(db, of: next) where seen.insert(child).inserted {
-                if try Base.hasRemaining(db, child) { return true }
+                if try Base.hasRemaining(db, child) || Drafts.kind(db, of: child) == .local { return true }
                 open.append(child)
             }
         }

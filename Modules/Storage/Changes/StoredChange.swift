@@ -52,8 +52,15 @@ struct StoredChange: Hashable {
     var change: Change {
         Change(
             id: key, sequence: sequence, record: record, operation: operation, schemaVersion: schema, stamp: stamp,
-            baseVersion: baseVersion, fields: operation == .delete ? [:] : fields, unit: unit, intent: intent,
-            deviceID: device)
+            baseVersion: baseVersion, fields: sentFields, unit: unit, intent: intent, deviceID: device)
+    }
+
+    private var sentFields: [String: FieldDelta] {
+        switch operation {
+        case .create: fields.filter { !$0.value.isLeftOut }
+        case .update: fields
+        case .delete: [:]
+        }
     }
 
     /// With its place in life.
@@ -76,17 +83,27 @@ extension StoredChange {
     /// Reads a row of ``columns``.
     /// - Throws: `JSONFailure` where the deltas cannot be read.
     init(_ row: Row, _ schema: Schema) throws {
+        let entity = schema[row[3]]
         var isRaw = false
-        let fields = try DeltaCodec.deltas(row[9], of: schema[row[3] as String], isRaw: &isRaw)
-        self.init(row, fields: fields)
+        self.init(row, fields: try DeltaCodec.deltas(row[9], of: entity, isRaw: &isRaw))
         self.isRaw = isRaw
+        fillIn(entity)
+    }
+
+    /// A create writes every declared field; the stored one leaves out those without a value.
+    private mutating func fillIn(_ entity: EntitySchema?) {
+        guard operation == .create, let entity, entity.fields.count > fields.count else { return }
+        for field in entity.fields where fields[field.name] == nil {
+            fields[field.name] = FieldDelta(old: nil, new: .null, rule: field.rule)
+        }
     }
 
     /// Reads a row of ``columns``; deltas that cannot be read are none.
     init(lenient row: Row, _ schema: Schema) {
-        let record = RecordKey(row[3], row[4])
+        let entity = schema[row[3]]
         do {
-            self.init(row, fields: try DeltaCodec.deltas(row[9], of: schema[record.entity]))
+            self.init(row, fields: try DeltaCodec.deltas(row[9], of: entity))
+            fillIn(entity)
         } catch {
             // A claim sets such a change aside with this as its reason; whoever only looks sees the rest of it.
             self.init(row, fields: [:])

@@ -48,8 +48,6 @@ enum Opening {
     struct Opened {
         var database: any DatabaseWriter
         var context: ApplyContext
-        /// The change log's last sequence; `nil` where that is not known.
-        var sequence: Int64?
         /// Breaks off what a test's hook refuses.
         var breaker: StatementBreaker?
         /// Where a corrupt file was moved to.
@@ -60,6 +58,9 @@ enum Opening {
     static func open(
         path: String, _ schema: Schema, account: String?, _ configuration: StoreConfiguration
     ) throws(StoreFailure) -> Opened {
+        // Until the file is ready; two processes may make one at once.
+        let lock = OpeningLock(forFileAt: path, seconds: path == ":memory:" ? 0 : configuration.busyTimeout)
+        defer { lock.letGo() }
         do {
             return try attempt(path: path, schema, account: account, configuration)
         } catch let failure where failure.kind == .busy && configuration.busyTimeout > 0 {
@@ -87,21 +88,12 @@ enum Opening {
         do {
             try check(database, path)
             let context = try prepare(database, schema, account: account, configuration)
-            return Opened(
-                database: database, context: context, sequence: try sequence(database), breaker: breaker)
+            return Opened(database: database, context: context, breaker: breaker)
         } catch {
             do { try database.close() } catch let second {
                 throw StoreFailure(second, while: "\(error.message); closing")
             }
             throw error
-        }
-    }
-
-    private static func sequence(_ database: any DatabaseWriter) throws(StoreFailure) -> Int64? {
-        do {
-            return try database.read { try Int64.fetchOne($0, sql: "SELECT sequence FROM sync_clock WHERE one = 1") }
-        } catch {
-            throw StoreFailure(error, while: "opening the database")
         }
     }
 

@@ -8,6 +8,7 @@ enum Recovery {
     /// The engine's tables that are worth saving, the queue first; the app's rows come back with a full download.
     private static let tables = [
         "sync_clock", "sync_change", "sync_failure", "sync_identity", "sync_conflict", "sync_event", "sync_meta",
+        "sync_draft",
     ]
 
     /// Moves the file and its companions aside.
@@ -46,7 +47,7 @@ enum Recovery {
         for key in [Meta.Key.account, .dataset] {
             if let value = old[key.rawValue]?["value"] as String? { try Meta.set(db, key, value) }
         }
-        for table in ["sync_failure", "sync_identity", "sync_conflict", "sync_event"] {
+        for table in ["sync_failure", "sync_identity", "sync_conflict", "sync_event", "sync_draft"] {
             for row in saved[table] ?? [] { try insert(db, row, into: table) }
         }
         let device = old[Meta.Key.device.rawValue]?["value"] as String?

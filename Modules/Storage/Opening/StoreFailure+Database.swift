@@ -14,7 +14,9 @@ extension StoreFailure {
         }
         let code = Int(error.extendedResultCode.rawValue)
         let text = error.message ?? "SQLite error \(code)"
-        self.init(kind: Self.kind(error.resultCode), message: "\(doing): \(text)", code: code)
+        // A broken statement is a bug, and is of no use without its text.
+        let sql = error.resultCode == .SQLITE_ERROR ? error.sql.map { " in: \($0)" } ?? "" : ""
+        self.init(kind: Self.kind(error.resultCode), message: "\(doing): \(text)\(sql)", code: code)
     }
 
     private static func kind(_ code: ResultCode) -> Kind {

@@ -6,6 +6,7 @@ enum AppTables {
     /// Makes tables and columns that are missing; parents are foreign keys that take their children along.
     static func create(_ db: Database, _ schema: Schema) throws {
         for entity in schema.entities {
+            _ = try flags(of: entity)
             if try db.tableExists(entity.table) {
                 try addColumns(db, entity)
             } else {
@@ -24,6 +25,7 @@ enum AppTables {
             }
             lines.append(line)
         }
+        if entity.capture == .dirtyFlag { lines += DirtyTriggers.columns.map { "\($0.0) \($0.1)" } }
         try db.execute(sql: "CREATE TABLE \(quoted(entity.table)) (\(lines.joined(separator: ", ")))")
         for parent in entity.parents {
             try db.execute(
@@ -41,22 +43,22 @@ enum AppTables {
             try db.execute(
                 sql: "ALTER TABLE \(quoted(entity.table)) ADD COLUMN \(quoted(field.column)) \(type(field.kind))")
         }
+        guard entity.capture == .dirtyFlag else { return }
+        for (column, declaration) in DirtyTriggers.columns where !present.contains(column) {
+            try db.execute(sql: "ALTER TABLE \(quoted(entity.table)) ADD COLUMN \(column) \(declaration)")
+        }
     }
 
     /// Checks that tables, key columns and columns are there, and that a row is found by its id alone.
     /// - Throws: ``StoreFailure`` (`invalid`) that says what to write instead.
     static func check(_ db: Database, _ schema: Schema) throws {
         for entity in schema.entities {
-            guard entity.capture != .dirtyFlag else {
-                throw mistake(
-                    "Capture by a dirty flag is not built; declare “\(entity.name)” with triggers, or hand its changes over."
-                )
-            }
             guard try db.tableExists(entity.table) else {
                 throw mistake("There is no table “\(entity.table)” for the entity “\(entity.name)”; create it first.")
             }
             let present = Set(try db.columns(in: entity.table).map { $0.name.lowercased() })
-            for column in [entity.keyColumn] + entity.fields.map(\.column)
+            let flags = try flags(of: entity)
+            for column in [entity.keyColumn] + entity.fields.map(\.column) + flags
             where !present.contains(column.lowercased()) {
                 throw mistake("The table “\(entity.table)” has no column “\(column)”; add it, or declare another one.")
             }
@@ -65,6 +67,17 @@ enum AppTables {
                     "The column “\(entity.keyColumn)” of “\(entity.table)” is not unique; make it the primary key.")
             }
         }
+    }
+
+    /// The columns that a dirty flag adds, none of which may be a declared field's.
+    private static func flags(of entity: EntitySchema) throws -> [String] {
+        guard entity.capture == .dirtyFlag else { return [] }
+        let flags = DirtyTriggers.columns.map(\.0)
+        for field in entity.fields where flags.contains(field.column.lowercased()) {
+            throw mistake(
+                "The column “\(field.column)” of “\(entity.table)” is a dirty flag's; give the field another one.")
+        }
+        return flags
     }
 
     private static func mistake(_ message: String) -> StoreFailure { StoreFailure(kind: .invalid, message: message) }

@@ -8,7 +8,7 @@ import SyncCore
 /// knows is refused before anything is written.
 enum EngineTables {
     /// The format that this program writes.
-    static let format: Int64 = 1
+    static let format: Int64 = 2
 
     /// The format of the file; `nil` for one without engine tables.
     static func found(_ db: Database) throws -> Int64? {
@@ -33,7 +33,7 @@ enum EngineTables {
         let tables = [
             "sync_change", "sync_record", "sync_failure", "sync_conflict", "sync_held", "sync_replaced",
             "sync_identity",
-            "sync_download", "sync_event", "sync_cycle",
+            "sync_download", "sync_event", "sync_cycle", "sync_draft", "sync_dirty",
         ]
         for table in tables { try db.execute(sql: "DELETE FROM \(table)") }
         try db.execute(sql: "UPDATE sync_clock SET queued = 0, \"unit\" = NULL, intent = NULL")
@@ -127,6 +127,20 @@ enum EngineTables {
               detail TEXT)
             """,
             "CREATE TABLE sync_cycle (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, summary TEXT NOT NULL)",
-        ]
+        ],
+        [
+            """
+            CREATE TABLE sync_draft (
+              entity TEXT NOT NULL, id TEXT NOT NULL, kind INTEGER NOT NULL, PRIMARY KEY (entity, id)) WITHOUT ROWID
+            """,
+            """
+            CREATE TABLE sync_dirty (
+              entity TEXT NOT NULL, id TEXT NOT NULL, seen TEXT, edits INTEGER, gone INTEGER NOT NULL DEFAULT 0,
+              done INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (entity, id)) WITHOUT ROWID
+            """,
+            "CREATE INDEX sync_dirty_gone ON sync_dirty (entity, id) WHERE gone = 1",
+            "CREATE INDEX sync_dirty_done ON sync_dirty (entity, id) WHERE done = 1",
+            "INSERT INTO sync_meta (key, value) SELECT 'highest', coalesce(max(version), 0) FROM sync_record",
+        ],
     ]
 }

@@ -31,6 +31,10 @@ enum Meta {
         case snapshots, snapshotSequence
         /// A migration of the app's own took the triggers away.
         case migrating
+        /// No version that is held is above this one.
+        case highest
+        /// Where a page was asked from whose end was not noted yet, and how often this process ended over it.
+        case pullFrom, pullOpen, pullDeaths
         /// The declared schema, as the triggers were made for it.
         case schema
     }
@@ -50,6 +54,12 @@ enum Meta {
                 ON CONFLICT (key) DO UPDATE SET value = excluded.value
                 """
         ).execute(arguments: [key.rawValue, value])
+    }
+
+    /// Makes a number greater, never smaller.
+    static func raise(_ db: Database, _ key: Key, to number: Int64?) throws {
+        guard let number, try integer(db, key) ?? .min < number else { return }
+        try set(db, key, number)
     }
 
     private static let select = "SELECT value FROM sync_meta WHERE key = ?"

@@ -80,7 +80,8 @@ public struct FieldSchema: Sendable, Hashable {
 public enum CaptureMode: String, Sendable, Hashable {
     /// Triggers record each change with its values before and after: the default.
     case triggers
-    /// A flag and an edit counter in the row; the deltas are computed when the change is collected.
+    /// A flag and an edit counter in the row; the deltas are computed when the change is collected. The table has the
+    /// columns `is_dirty`, `edits`, `updated_at` and `last_synced_at` beside the declared ones.
     case dirtyFlag
     /// Only what the app hands over in so many words.
     case explicit

@@ -19,8 +19,19 @@ public protocol RecordStore: Sendable {
     /// - Parameter confirmed: the app's word, for an empty pass or the loss of more than 20 % of the rows in step.
     /// - Returns: what went, or that it waits for the app's word.
     func endFullPass(confirmed: Bool) async throws(StoreFailure) -> FullPassEnd
+    /// A page is about to be asked for. Noted durably, so that a process that dies over a page finds it out: after three
+    /// deaths at one place the page is smaller.
+    /// - Returns: the most records to ask for, at most `limit`. By default `limit`.
+    func beginPage(limit: Int) async throws(StoreFailure) -> Int
+    /// What became of that page is known, whatever it is.
+    func endPage() async throws(StoreFailure)
     /// Speaks after a slice, or a verdict, and what is derived from it, is complete.
     func applied() -> AsyncStream<Void>
+}
+
+extension RecordStore {
+    public func beginPage(limit: Int) async throws(StoreFailure) -> Int { limit }
+    public func endPage() async throws(StoreFailure) {}
 }
 
 /// Where a device stands.

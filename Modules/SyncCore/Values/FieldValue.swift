@@ -4,7 +4,8 @@
 /// milliseconds (`2026-11-21T08:00:00.123Z`); decimals and unsigned integers above 2^63 − 1 are strings. NaN and
 /// infinities have no form there and are refused when they are written.
 ///
-/// `==` compares the Swift values; ``isSame(as:)`` compares as JSON does, where `1` and `1.0` are one number.
+/// `==` compares the Swift values, strings by their bytes: what a server stores is bytes, and an edit from one Unicode
+/// form of a letter to another is an edit. ``isSame(as:)`` compares as JSON does, where `1` and `1.0` are one number.
 public enum FieldValue: Sendable, Hashable {
     case null
     case bool(Bool)
@@ -17,6 +18,23 @@ public enum FieldValue: Sendable, Hashable {
 }
 
 extension FieldValue {
+    /// Whether both are the same Swift value; strings by their bytes.
+    ///
+    /// What is equal here is canonically equivalent, too, so the synthesized hash goes with it.
+    public static func == (a: FieldValue, b: FieldValue) -> Bool {
+        switch (a, b) {
+        case (.null, .null): true
+        case (.bool(let a), .bool(let b)): a == b
+        case (.int(let a), .int(let b)): a == b
+        case (.double(let a), .double(let b)): a == b
+        case (.string(let a), .string(let b)): a.hasSameBytes(as: b)
+        case (.data(let a), .data(let b)): a == b
+        case (.array(let a), .array(let b)): a == b
+        case (.object(let a), .object(let b)): a == b
+        case (.null, _), (.bool, _), (.int, _), (.double, _), (.string, _), (.data, _), (.array, _), (.object, _): false
+        }
+    }
+
     /// Whether this is `null`.
     public var isNull: Bool { self == .null }
 
@@ -48,5 +66,13 @@ extension FieldValue: ExpressibleByNilLiteral, ExpressibleByBooleanLiteral, Expr
     public init(arrayLiteral elements: FieldValue...) { self = .array(elements) }
     public init(dictionaryLiteral elements: (String, FieldValue)...) {
         self = .object(Dictionary(elements, uniquingKeysWith: { $1 }))
+    }
+}
+
+extension String {
+    /// Whether both are the same UTF-8; `==` of strings takes canonically equivalent ones for the same.
+    fileprivate func hasSameBytes(as other: String) -> Bool {
+        // Both are native nearly always; then equal memory is all that is asked.
+        utf8.count == other.utf8.count && self == other && utf8.elementsEqual(other.utf8)
     }
 }

@@ -56,7 +56,9 @@ import Testing
                 #expect(
                     line.contains("VIRTUAL TABLE") || line.contains("USING INDEX sync_change_aside")
                         || line.contains("USING COVERING INDEX sync_change_aside")
-                        || line.contains("USING INDEX sync_change_successor"), "\(sql)\n\(line)")
+                        || line.contains("USING INDEX sync_change_successor")
+                        // Drafts and local rows are few.
+                        || line == "SCAN sync_draft", "\(sql)\n\(line)")
             }
         }
     }

@@ -1,39 +1,13 @@
-import Foundation
+import Measuring
 
-/// `Benchmarks [NAME] [--json]`: measures, and says of each figure whether its goal was met. Exit 2 for an unknown name.
+/// `Tests/Benchmarks/run transport`, `wire` and `server`.
 @main
 struct Benchmarks {
-    static let all: [(name: String, run: @Sendable (URL) async throws -> [Figure])] = [
-        ("write", CapturedWrite.run),
-        ("apply", ApplySlices.run),
-        ("queue", LongQueue.run),
-        ("transport", TransportBenchmark.run),
-        ("server", ServerBenchmark.run),
-    ]
-
     static func main() async throws {
-        var words = Array(CommandLine.arguments.dropFirst())
-        let asJSON = words.contains("--json")
-        words.removeAll { $0 == "--json" }
-        // `storage` is all of them that the store alone answers for.
-        if words.contains("storage") { words = words.filter { $0 != "storage" } + ["write", "apply", "queue"] }
-        let chosen = words.isEmpty ? all : all.filter { words.contains($0.name) }
-        guard words.allSatisfy({ word in all.contains { $0.name == word } }) else {
-            FileHandle.standardError.write(
-                Data("Known benchmarks: \(all.map(\.name).joined(separator: ", "))\n".utf8))
-            exit(2)
-        }
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("ferry-benchmarks-\(UUID())")
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer {
-            do { try FileManager.default.removeItem(at: folder) } catch { print("left behind: \(folder.path)") }
-        }
-        var figures: [Figure] = []
-        for benchmark in chosen { figures += try await benchmark.run(folder) }
-        if asJSON {
-            print("[\(figures.map(\.json).joined(separator: ",\n "))]")
+        if CommandLine.arguments.contains("server") {
+            try await measure("server", [("http", ServerBenchmark.run)])
         } else {
-            for figure in figures { print(figure.line) }
+            try await measure("transport", [("json", TransportBenchmark.run)])
         }
     }
 }

@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import Measuring
 
 /// The reference server in a process of its own, over HTTP on this machine; one core is this client's.
 enum ServerBenchmark {

@@ -1,6 +1,7 @@
 import Foundation
 import HTTPTypes
 import Logging
+import Measuring
 import SyncCore
 import Transport
 

@@ -2,6 +2,7 @@
     import AsyncHTTPClient
     import Foundation
     import HTTPTypes
+    import Measuring
     import NIOCore
     import NIOHTTP1
     import SyncCore

@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import Measuring
 import Storage
 import SyncCore
 
@@ -11,26 +12,25 @@ enum ApplySlices {
     static let names = (0..<11).map { "field\($0)" }
 
     static func run(in folder: URL) async throws -> [Figure] {
-        let records = (0..<count).map { record($0, round: 0) }
         var first: [(Double, Double)] = []
         var second: [(Double, Double)] = []
         var edited: [(Double, Double)] = []
         for round in 0..<3 {
             let store = try Store(path: folder.appendingPathComponent("apply\(round).sqlite").path, schema: schema())
+            let other = try Store(path: folder.appendingPathComponent("edited\(round).sqlite").path, schema: schema())
             let bare = try bare(folder.appendingPathComponent("bare\(round).sqlite").path)
-            let applied = try await apply(store, records, from: 0)
-            first.append((applied, try upsert(bare, records)))
-            let again = (0..<count).map { Self.record($0, round: 1) }
-            let plain = try await apply(store, again, from: count)
-            second.append((plain, try upsert(bare, again)))
-            try await store.database.write { db in
+            let new = try await times(round: 0, [store, other], bare)
+            first.append((new[0], new[2]))
+            try await other.database.write { db in
                 for n in stride(from: 0, to: count, by: count / 1_000) {
                     try db.execute(sql: "UPDATE card SET field3 = 'mine' WHERE id = ?", arguments: [id(n)])
                 }
             }
-            let last = (0..<count).map { Self.record($0, round: 2) }
-            edited.append((try await apply(store, last, from: 2 * count), plain))
+            let again = try await times(round: 1, [store, other], bare)
+            second.append((again[0], again[2]))
+            edited.append((again[1], again[0]))
             try await store.close()
+            try await other.close()
             try bare.close()
         }
         return [
@@ -42,6 +42,25 @@ enum ApplySlices {
         ]
     }
 
+    /// The same slices by turns into each store and into the bare table, so that a machine that slows down slows all.
+    /// - Returns: the seconds of each, the bare table's last.
+    private static func times(round: Int, _ stores: [Store], _ bare: DatabasePool) async throws -> [Double] {
+        var times = Array(repeating: 0.0, count: stores.count + 1)
+        let clock = ContinuousClock()
+        for first in stride(from: 0, to: count, by: slice) {
+            let records = (first..<min(first + slice, count)).map { record($0, round: round) }
+            let from = Int64(round * count + first)
+            for (index, store) in stores.enumerated() {
+                let start = clock.now
+                _ = try await store.apply(
+                    PageSlice(records: records, from: from, checkpoint: from + Int64(records.count), epoch: "e"))
+                times[index] += (clock.now - start) / .seconds(1)
+            }
+            times[stores.count] += try upsert(bare, records)
+        }
+        return times
+    }
+
     static func schema() throws -> Schema { try Schema([EntitySchema("card", fields: names.map { .text($0) })]) }
 
     static func id(_ n: Int) -> String { "01908a2e-7c5b-7000-8000-\(String(1_000_000_000_000 + n).suffix(12))" }
@@ -51,18 +70,6 @@ enum ApplySlices {
         return ServerRecord(
             key: RecordKey("card", id(n)), version: Int64(round * count + n + 1),
             fields: Dictionary(uniqueKeysWithValues: fields))
-    }
-
-    private static func apply(_ store: Store, _ records: [ServerRecord], from: Int) async throws -> Double {
-        let clock = ContinuousClock()
-        let start = clock.now
-        for first in stride(from: 0, to: records.count, by: slice) {
-            let part = Array(records[first..<min(first + slice, records.count)])
-            _ = try await store.apply(
-                PageSlice(
-                    records: part, from: Int64(from + first), checkpoint: Int64(from + first + part.count), epoch: "e"))
-        }
-        return (clock.now - start) / .seconds(1)
     }
 
     private static func bare(_ path: String) throws -> DatabasePool {

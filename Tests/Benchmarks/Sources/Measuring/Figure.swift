@@ -1,24 +1,33 @@
 /// One measured figure beside the same work done by the bare parts, in the same run.
-struct Figure {
-    var name: String
+package struct Figure: Sendable {
+    package var name: String
     /// What was measured, and what the bare parts did, in one sentence.
-    var what: String
-    var value: Double
-    var unit: String
+    package var what: String
+    package var value: Double
+    package var unit: String
     /// The bare parts' value in the same unit.
-    var bare: Double
+    package var bare: Double
     /// The greatest ratio of value to bare that is good enough.
-    var goal: Double
+    package var goal: Double
 
-    var ratio: Double { value / bare }
-    var met: Bool { ratio <= goal }
+    package init(name: String, what: String, value: Double, unit: String, bare: Double, goal: Double) {
+        self.name = name
+        self.what = what
+        self.value = value
+        self.unit = unit
+        self.bare = bare
+        self.goal = goal
+    }
 
-    var line: String {
+    package var ratio: Double { value / bare }
+    package var met: Bool { ratio <= goal }
+
+    package var line: String {
         "\(name): \(Self.short(value)) \(unit), bare \(Self.short(bare)) \(unit), ratio \(Self.short(ratio)), "
             + "goal \(Self.short(goal)): \(met ? "met" : "MISSED")\n    \(what)"
     }
 
-    var json: String {
+    package var json: String {
         """
         {"name":"\(name)","what":"\(what)","value":\(value),"unit":"\(unit)","bare":\(bare),\
         "ratio":\(ratio),"goal":\(goal),"met":\(met)}
@@ -32,7 +41,7 @@ struct Figure {
 }
 
 /// The middle of several runs, since a machine that is shared is noisy.
-func median(of runs: Int, _ run: () throws -> Double) rethrows -> Double {
+package func median(of runs: Int, _ run: () throws -> Double) rethrows -> Double {
     var values: [Double] = []
     for _ in 0..<runs { values.append(try run()) }
     values.sort()
@@ -40,7 +49,7 @@ func median(of runs: Int, _ run: () throws -> Double) rethrows -> Double {
 }
 
 /// Seconds that a piece of work took.
-func seconds(_ work: () throws -> Void) rethrows -> Double {
+package func seconds(_ work: () throws -> Void) rethrows -> Double {
     let clock = ContinuousClock()
     let time = try clock.measure(work)
     return Double(time.components.seconds) + Double(time.components.attoseconds) * 1e-18

@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import Measuring
 import Storage
 import SyncCore
 

@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import Measuring
 import Storage
 import SyncCore
 
@@ -35,7 +36,32 @@ enum CapturedWrite {
             try settleAll(captured)
         }
         try await store.close()
+        var statements: [(Double, Double)] = []
+        for _ in 0..<5 {
+            let again = try Store(
+                path: folder.appendingPathComponent("statements-\(statements.count).sqlite").path, schema: schema)
+            try fill(again.database, rows, names)
+            let all = try AllStatements(folder.appendingPathComponent("all-\(statements.count).sqlite").path, names)
+            try fill(all.database, rows, names)
+            statements.append(
+                (
+                    try inOne(again.database, 10_000, rows, 1) / 10_000,
+                    try seconds {
+                        try all.database.write { db in
+                            for index in 0..<10_000 {
+                                try update(db, index, rows, 1)
+                                try all.record(db, index, id((index * 7) % rows))
+                            }
+                        }
+                    } / 10_000
+                ))
+            try await again.close()
+        }
         return [
+            figure(
+                "captured-write-statements",
+                "10,000 captured one-field updates in one transaction, against the update and the records of it bare",
+                statements, goal: 1.5),
             figure(
                 "captured-write", "one captured one-field update in its own transaction, against bare GRDB's", single,
                 goal: 2.5),
@@ -97,4 +123,42 @@ enum CapturedWrite {
     }
 
     private static func id(_ row: Int) -> String { "0195a3f2-c4d1-7000-8000-\(String(row + 100_000_000_000))" }
+}
+
+/// A plain database that is told by three statements what a captured write tells by one: row, clock and queue.
+private struct AllStatements {
+    let database: DatabasePool
+
+    init(_ path: String, _ names: [String]) throws {
+        var configuration = Configuration()
+        configuration.prepareDatabase { try $0.execute(sql: "PRAGMA synchronous = NORMAL") }
+        database = try DatabasePool(path: path, configuration: configuration)
+        try database.write { db in
+            let columns = names.map { "\($0) TEXT" }.joined(separator: ", ")
+            try db.execute(sql: "CREATE TABLE card (id TEXT PRIMARY KEY NOT NULL, \(columns))")
+            try db.execute(
+                sql: """
+                    CREATE TABLE clock (one INTEGER PRIMARY KEY, sequence INTEGER NOT NULL, stamp INTEGER NOT NULL);
+                    INSERT INTO clock VALUES (1, 0, 0);
+                    CREATE TABLE change (
+                      position INTEGER PRIMARY KEY, sequence INTEGER, key TEXT, entity TEXT, id TEXT, operation INTEGER,
+                      schema INTEGER, stamp INTEGER, madeAt INTEGER, fields TEXT);
+                    CREATE INDEX change_record ON change (entity, id);
+                    """)
+        }
+    }
+
+    func record(_ db: Database, _ index: Int, _ id: String) throws {
+        try db.cachedStatement(sql: "UPDATE clock SET sequence = sequence + 1, stamp = max(stamp + 1, ?) WHERE one = 1")
+            .execute(arguments: [1_700_000_000_000 << 16])
+        let sql = """
+            INSERT INTO change (position, sequence, key, entity, id, operation, schema, stamp, madeAt, fields)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            """
+        try db.cachedStatement(sql: sql).execute(arguments: [
+            index + 1, index + 1, "0195a3f2-c4d1-4000-8000-\(100_000_000_000 + index)", "card", id, 1, 1,
+            (1_700_000_000_000 << 16) + index, 1_700_000_000_000,
+            #"{"field3":{"old":"edit \#(index) of round 0","new":"edit \#(index) of round 1"}}"#,
+        ])
+    }
 }

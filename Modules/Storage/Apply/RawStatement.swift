@@ -1,0 +1,84 @@
+import Foundation
+import GRDB
+internal import GRDBSQLite
+
+/// A prepared statement whose values are bound straight from memory, for work on many rows.
+///
+/// GRDB makes several arrays of each row's arguments, which costs more than the statement itself. It still runs through
+/// GRDB where it writes, so that the app's observations see what changed. The SQL carries a mark of its own, so that nobody
+/// else uses the same statement from GRDB's cache with arguments of GRDB's.
+final class RawStatement {
+    private let statement: Statement
+    private let handle: OpaquePointer
+    private var place: CInt = 0
+
+    /// SQLite's `SQLITE_TRANSIENT`, which is a C cast: the bytes are copied at once.
+    private static let copied = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
+
+    init(_ db: Database, _ sql: String) throws {
+        statement = try db.cachedStatement(sql: sql + " -- raw")
+        handle = statement.sqliteStatement
+        statement.setUncheckedArguments(StatementArguments())
+    }
+
+    /// Begins anew, with the first place.
+    func begin() {
+        // The result is that of the run before, which was reported.
+        _ = sqlite3_reset(handle)
+        place = 0
+    }
+
+    func add(_ text: String?) {
+        place += 1
+        guard var text else {
+            _ = sqlite3_bind_null(handle, place)
+            return
+        }
+        _ = text.withUTF8 { bytes in
+            bytes.withMemoryRebound(to: CChar.self) { characters in
+                // An empty text has no address, and would be NULL.
+                guard let start = characters.baseAddress else { return sqlite3_bind_text(handle, place, "", 0, nil) }
+                return sqlite3_bind_text(handle, place, start, CInt(characters.count), Self.copied)
+            }
+        }
+    }
+
+    func add(_ number: Int64) {
+        place += 1
+        _ = sqlite3_bind_int64(handle, place, number)
+    }
+
+    func add(_ value: DatabaseValue) {
+        switch value.storage {
+        case .null: add(String?.none)
+        case .int64(let number): add(number)
+        case .string(let text): add(text)
+        case .double(let number):
+            place += 1
+            _ = sqlite3_bind_double(handle, place, number)
+        case .blob(let data):
+            place += 1
+            _ = data.withUnsafeBytes { bytes in
+                guard let start = bytes.baseAddress else { return sqlite3_bind_zeroblob(handle, place, 0) }
+                return sqlite3_bind_blob(handle, place, start, CInt(bytes.count), Self.copied)
+            }
+        }
+    }
+
+    /// Runs a statement that writes.
+    func run() throws { try statement.execute() }
+
+    /// Whether a statement that reads has a row; it stands on that row until ``begin()``.
+    func step() throws -> Bool {
+        switch sqlite3_step(handle) {
+        case SQLITE_ROW: return true
+        case SQLITE_DONE: return false
+        case let code: throw DatabaseError(resultCode: ResultCode(rawValue: code), sql: statement.sql)
+        }
+    }
+
+    /// An integer of the row; `nil` for NULL.
+    func integer(_ column: CInt) -> Int64? {
+        sqlite3_column_type(handle, column) == SQLITE_NULL ? nil : sqlite3_column_int64(handle, column)
+    }
+}

@@ -1,0 +1,30 @@
+package import Foundation
+
+/// Runs the named benchmarks, or all, and says of each figure whether its goal was met. Exit 2 for an unknown name.
+///
+/// `group` is the name that stands for all of them.
+package func measure(
+    _ group: String, _ all: [(name: String, run: @Sendable (URL) async throws -> [Figure])]
+) async throws {
+    var words = Array(CommandLine.arguments.dropFirst())
+    let asJSON = words.contains("--json")
+    words.removeAll { $0 == "--json" || $0 == group }
+    let chosen = words.isEmpty ? all : all.filter { words.contains($0.name) }
+    guard words.allSatisfy({ word in all.contains { $0.name == word } }) else {
+        FileHandle.standardError.write(
+            Data("Known benchmarks of \(group): \(all.map(\.name).joined(separator: ", "))\n".utf8))
+        exit(2)
+    }
+    let folder = FileManager.default.temporaryDirectory.appendingPathComponent("ferry-benchmarks-\(UUID())")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    defer {
+        do { try FileManager.default.removeItem(at: folder) } catch { print("left behind: \(folder.path)") }
+    }
+    var figures: [Figure] = []
+    for benchmark in chosen { figures += try await benchmark.run(folder) }
+    if asJSON {
+        print("[\(figures.map(\.json).joined(separator: ",\n "))]")
+    } else {
+        for figure in figures { print(figure.line) }
+    }
+}

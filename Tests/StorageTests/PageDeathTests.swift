@@ -1,0 +1,38 @@
+import GRDB
+@testable import Storage
+import SyncCore
+import Testing
+
+@Suite("A page that kills the process")
+struct PageDeathTests {
+    @Test("PRC-21 after three deaths in the same page the next is half as long, and again; progress brings it back")
+    func deaths() async throws {
+        let file = try TestFile()
+        var limits: [Int] = []
+        for _ in 0..<8 {
+            // Each opening is a process that asks for a page and dies over it.
+            let f = try Fixture(file: file)
+            limits.append(try await f.store.beginPage(limit: 1_000))
+            try f.store.database.close()
+        }
+        #expect(limits == [1_000, 1_000, 1_000, 500, 500, 500, 250, 250])
+        let f = try Fixture(file: file)
+        #expect(try await f.store.beginPage(limit: 1_000) == 250)
+        try await f.apply(record("board", "b1", 4, ["name": "A"]))
+        try await f.store.endPage()
+        #expect(try await f.store.beginPage(limit: 1_000) == 1_000)
+        try await f.store.endPage()
+        // An end without news is no death.
+        #expect(try await f.store.beginPage(limit: 1_000) == 1_000)
+        try await f.store.endPage()
+        try await f.store.close()
+    }
+
+    @Test("PRC-21 however often it dies, a page has a record")
+    func least() async throws {
+        let f = try Fixture()
+        var limit = 0
+        for _ in 0..<100 { limit = try await f.store.beginPage(limit: 8) }
+        #expect(limit == 1)
+    }
+}
