@@ -58,7 +58,7 @@ final class Shadow: @unchecked Sendable {
             }
             guard
                 result.verdict.name != other.verdict.name
-                    || (result.verdict.isDecided && result.isClamped != other.isClamped)
+                    || (result.isDone && result.isClamped != other.isClamped)
             else {
                 return nil
             }
@@ -95,6 +95,14 @@ extension Shadow {
 }
 
 extension ChangeResult {
+    /// Its writes count.
+    var isDone: Bool {
+        switch verdict {
+        case .applied, .merged: true
+        case .conflict, .rejected, .blocked, .retry: false
+        }
+    }
+
     var isExpired: Bool {
         if case .rejected(let rejection) = verdict { rejection.code == .expired } else { false }
     }
