@@ -41,14 +41,14 @@ public struct CallStack: Sendable {
         let watch = Watch(stopwatch, deadlines)
         let first = first
         return try await withTaskGroup(of: Outcome.self) { group in
-            group.begin {
+            group.addTask {
                 do throws(HTTPFailure) {
                     return .finished(.success(try await first.call(call, watch: watch)))
                 } catch {
                     return .finished(.failure(error))
                 }
             }
-            group.begin { await watch.expires() ? .expired : .unwatched }
+            group.addTask { await watch.expires() ? .expired : .unwatched }
             var isExpired = false
             while let outcome = await group.next() {
                 switch outcome {
@@ -77,16 +77,5 @@ public struct CallStack: Sendable {
     /// Closes the HTTP client: ends what is under way; later calls fail.
     public func close() async {
         await http.close()
-    }
-}
-
-extension TaskGroup {
-    /// Adds a task that begins on this thread at once, where the platform can: a thread less to wake for each request.
-    fileprivate mutating func begin(_ operation: @escaping @Sendable () async -> ChildTaskResult) {
-        if #available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *) {
-            addImmediateTask(operation: operation)
-        } else {
-            addTask(operation: operation)
-        }
     }
 }
