@@ -34,7 +34,8 @@ struct WatchTests {
         #expect(began.duration(to: .now) < .seconds(20))
         watch.terminate()
         watch.waitUntilExit()
-        #expect(watch.terminationStatus == 0, "\(try String(contentsOfFile: complaint, encoding: .utf8))")
+        let said = try String(contentsOfFile: complaint, encoding: .utf8)
+        #expect(watch.terminationStatus == 0, "\(said)")
         #expect(server.stop() == 0)
     }
 }

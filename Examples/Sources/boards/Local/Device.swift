@@ -13,14 +13,14 @@ struct Device {
     /// - Throws: a ``Problem`` where the folder cannot be made; ``StoreFailure`` where the database cannot be opened.
     static func open(_ global: GlobalOptions) async throws -> Device { try open(folder: global.folder) }
 
-    /// The same for a folder that is named.
-    static func open(folder: String) throws -> Device {
+    /// The same for a folder that is named, and the boards' entities if no others are.
+    static func open(folder: String, schema: Schema? = nil) throws -> Device {
         do {
             try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         } catch {
             throw Problem("The folder “\(folder)” cannot be made: it is a file's name, or not ours to write.")
         }
-        let schema = try BoardEntities.schema()
+        let schema = try schema ?? BoardEntities.schema()
         return Device(store: try open(path: folder + "/boards.sqlite", schema), records: Records(schema: schema))
     }
 
