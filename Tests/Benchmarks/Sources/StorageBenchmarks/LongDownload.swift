@@ -80,7 +80,7 @@ private final class User: @unchecked Sendable {  // the lock guards what both th
                 } catch {
                     print("a write failed: \(error)")
                 }
-                Thread.sleep(forTimeInterval: 0.01)  // live: a user who writes now and then
+                Thread.sleep(forTimeInterval: 0.01)  // live: a user is no faster
             }
             done.signal()
         }
