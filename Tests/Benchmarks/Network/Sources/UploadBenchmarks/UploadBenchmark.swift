@@ -10,52 +10,60 @@ import UploadQueue
 /// What the upload queue costs, over loopback to a server that answers at once: one request a change beside a bare
 /// loop, requests of 500, and how time and memory grow from 10,000 changes to 100,000.
 enum UploadBenchmark {
-    /// - Parameter isQuick: a fifth of the changes, and nothing about growth; for work on the queue itself.
-    static func run(in folder: URL, isQuick: Bool) async throws -> [Figure] {
-        let (few, many) = (isQuick ? 2_000 : 10_000, 100_000)
-        let places = Places(folder)
+    /// One request a change beside the bare loop, and requests of 500 beside that.
+    /// - Parameter count: how many changes.
+    static func rates(in folder: URL, _ count: Int = 10_000) async throws -> [Figure] {
+        let places = Places(folder, "rates")
         _ = try await bare(places, 500)
         _ = try await single(places, 500)
         var singles: [(ours: Double, bare: Double)] = []
         var batches: [Double] = []
         // Alternating, so that a machine that slows down slows all of them.
         for _ in 0..<5 {
-            let bare = try await bare(places, few)
-            singles.append((try await single(places, few).seconds, bare))
-            batches.append(try await batch(places, few).seconds)
+            let bare = try await bare(places, count)
+            singles.append((try await single(places, count).seconds, bare))
+            batches.append(try await batch(places, count).seconds)
         }
         let middle = singles.sorted { $0.ours / $0.bare < $1.ours / $1.bare }[singles.count / 2]
         let batched = batches.sorted()[batches.count / 2]
-        let rates = [
+        return [
             Figure(
                 name: "upload-single",
-                what: "a change of \(few), one request each (\(rate(middle.ours, few))), against a bare loop with the "
-                    + "same HTTP client and one commit a request (\(rate(middle.bare, few)))",
-                value: middle.ours / Double(few) * 1e6, unit: "us", bare: middle.bare / Double(few) * 1e6,
+                what:
+                    "a change of \(count), one request each (\(rate(middle.ours, count))), against a bare loop with the "
+                    + "same HTTP client and one commit a request (\(rate(middle.bare, count)))",
+                value: middle.ours / Double(count) * 1e6, unit: "us", bare: middle.bare / Double(count) * 1e6,
                 goal: 1 / 0.8),
             Figure(
                 name: "upload-batch",
-                what: "a change of \(few) in requests of 500 (\(rate(batched, few))), against one request each",
-                value: batched / Double(few) * 1e6, unit: "us", bare: middle.ours / Double(few) * 1e6, goal: 0.1),
+                what: "a change of \(count) in requests of 500 (\(rate(batched, count))), against one request each",
+                value: batched / Double(count) * 1e6, unit: "us", bare: middle.ours / Double(count) * 1e6, goal: 0.1),
         ]
-        guard !isQuick else { return rates }
-        let long = try await batch(places, many)
-        let longSingle = try await single(places, many)
-        return rates + [
+    }
+
+    /// How time and memory grow from 10,000 changes to 100,000, in requests of 500.
+    static func growth(in folder: URL) async throws -> [Figure] {
+        try await growth(Places(folder, "growth"), "in requests of 500", "upload", batch)
+    }
+
+    /// The same, one request each.
+    static func singleGrowth(in folder: URL) async throws -> [Figure] {
+        try await growth(Places(folder, "single"), "one request each", "upload-single", single)
+    }
+
+    private static func growth(
+        _ places: Places, _ how: String, _ name: String, _ drain: (Places, Int) async throws -> Drain
+    ) async throws -> [Figure] {
+        let few = try await drain(places, 10_000)
+        let many = try await drain(places, 100_000)
+        return [
             Figure(
-                name: "upload-linear", what: "100,000 changes in requests of 500, against 10,000",
-                value: long.seconds, unit: "s", bare: batched, goal: 11),
+                name: "\(name)-linear", what: "100,000 changes \(how), against 10,000", value: many.seconds, unit: "s",
+                bare: few.seconds, goal: 11),
             Figure(
-                name: "upload-single-linear", what: "100,000 changes one request each, against 10,000",
-                value: longSingle.seconds, unit: "s", bare: middle.ours, goal: 11),
-            Figure(
-                name: "upload-memory",
-                what: "the rise of resident memory while 100,000 changes drain in requests of 500; bare is 1 MB",
-                value: long.rise, unit: "MB", bare: 1, goal: 50),
-            Figure(
-                name: "upload-single-memory",
-                what: "the same, one request each; bare is 1 MB", value: longSingle.rise, unit: "MB", bare: 1,
-                goal: 50),
+                name: "\(name)-memory",
+                what: "the rise of resident memory while 100,000 changes drain \(how); bare is 1 MB", value: many.rise,
+                unit: "MB", bare: 1, goal: 50),
         ]
     }
 
@@ -64,11 +72,12 @@ enum UploadBenchmark {
     /// A fresh file for each run.
     private final class Places {
         private let folder: URL
+        private let name: String
         private var number = 0
-        init(_ folder: URL) { self.folder = folder }
+        init(_ folder: URL, _ name: String) { (self.folder, self.name) = (folder, name) }
         func next() -> String {
             number += 1
-            return folder.appendingPathComponent("upload-\(number).sqlite").path
+            return folder.appendingPathComponent("\(name)-\(number).sqlite").path
         }
     }
 
