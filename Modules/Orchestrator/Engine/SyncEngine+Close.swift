@@ -2,8 +2,9 @@ import SyncCore
 
 extension SyncEngine {
     /// Ends ``run()`` and closes the exchange, with its HTTP client and all connections; for good, where ``stop()`` only
-    /// ends the run. What is not sent stays in the store, which is the app's to close.
+    /// ends the run: one that begins later ends at once. What is not sent stays in the store, which is the app's to close.
     public func close() async {
+        isClosed = true
         stop()
         await exchange.close()
     }

@@ -8,6 +8,7 @@ extension SyncEngine {
     /// - Throws: ``EngineError/alreadyRunning`` for a second call while it runs.
     public func run() async throws(EngineError) {
         guard !isRunning else { throw .alreadyRunning }
+        guard !isClosed else { return }
         isRunning = true
         defer { isRunning = false }
         stopping.clear()

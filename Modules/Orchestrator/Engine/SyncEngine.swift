@@ -47,6 +47,8 @@ public actor SyncEngine {
     var areHintsOpen = false
     var haveHintsBeenLost = false
     var isRunning = false
+    /// Closed for good: a run that begins later ends at once.
+    var isClosed = false
     /// Somebody runs a cycle, or is just about to.
     var isCycling = false
     /// Those who wait for a cycle that begins after they asked.
