@@ -219,7 +219,7 @@ struct ScenarioTests {
             let first = slice * size
             let records = (first..<first + size).map { record("board", "b\($0)", Int64($0 + 3_000), ["name": "newer"]) }
             let last = Int64(first + size + 2_999)
-            try await store.apply(PageSlice(records: records, from: 2_000, checkpoint: last, epoch: Fixture.epoch))
+            _ = try await store.apply(PageSlice(records: records, from: 2_000, checkpoint: last, epoch: Fixture.epoch))
         }
         #expect(try f.int("SELECT count(*) FROM board WHERE name = 'edited'") == edited)
         try await f.drain(from: 10_000)

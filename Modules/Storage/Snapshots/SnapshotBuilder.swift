@@ -1,5 +1,4 @@
 public import GRDB
-public import SyncCore
 
 /// Derived data: rows of the app's own tables that follow from records (an aggregate, a view, a state folded from a history).
 ///

@@ -130,7 +130,7 @@ import Testing
             let report = await device.engine.runOnce(deadline: .seconds(7))
             #expect(report.end == .cancelled)
             #expect(stage.seconds - before <= 7.001)
-            #expect(try await device.engine.syncNow().acknowledged == 1)
+            #expect(await device.engine.syncNow().acknowledged == 1)
             #expect(Set(port.requests.flatMap(\.changes).map(\.id)).count == 1)
             try await device.end()
         }

@@ -130,7 +130,7 @@ struct FoundBySeedsTests {
         try await f.settle((claim.keys[0], .applied(7)))
         #expect(try await f.store.summary() == QueueSummary())
         try f.sql("DELETE FROM note")
-        try await f.claim()
+        _ = try await f.claim()
         #expect(try !f.hasCard())
         #expect(try await f.store.position().held == 0)
     }
