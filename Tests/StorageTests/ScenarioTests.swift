@@ -100,8 +100,9 @@ struct ScenarioTests {
             try f.sql("INSERT INTO board (id, name) VALUES ('b\(n)', 'A')")
             try f.sql("UPDATE board SET closed = 1 WHERE id = 'b\(n)'")
         }
-        let sent = try await f.claim(ClaimLimits(maxChanges: 1, merges: false)).changes[0].change
-        // As format 1 had it.
+        var sent = try await f.claim(ClaimLimits(maxChanges: 1, merges: false)).changes[0].change
+        // As format 1 had it, and sent it.
+        sent.fields["closed"] = FieldDelta(old: nil, new: .null)
         try f.sql(
             """
             UPDATE sync_change SET fields = '{"name":{"new":"A"},"closed":{"new":null}}' WHERE operation = 0
@@ -116,8 +117,13 @@ struct ScenarioTests {
         #expect(claim.changes.count == 500)
         #expect(claim.changes[0].change == sent)
         #expect(claim.changes[1].change.fields["closed"]?.new == true)
-        try await again.drain()
-        try await again.store.close()
+        // Sent by this version for the first time, and then for ever as it was then.
+        #expect(claim.changes[2].change.fields.keys.sorted() == ["name"])
+        let last = try await reopened(again)
+        let repeated = try await last.claim(ClaimLimits(maxChanges: 1_000, merges: false))
+        #expect(repeated.changes.map(\.change) == claim.changes.map(\.change))
+        try await last.drain()
+        try await last.store.close()
     }
 
     @Test(

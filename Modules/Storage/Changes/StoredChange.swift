@@ -23,6 +23,9 @@ struct StoredChange: Hashable {
     var blockedBy: String?
     /// Whether the stored deltas need the declared kinds to be read: a trigger wrote them, not yet the engine.
     var isRaw = false
+    /// Fields that a create was sent with although they have no value: an earlier version of the framework did that, and
+    /// what was sent is sent again as it was.
+    var sentNulls: Set<String> = []
 
     /// The numbers in the column `state`.
     enum State: Int64, Hashable {
@@ -57,7 +60,7 @@ struct StoredChange: Hashable {
 
     private var sentFields: [String: FieldDelta] {
         switch operation {
-        case .create: fields.filter { !$0.value.isLeftOut }
+        case .create: fields.filter { !$0.value.isLeftOut || sentNulls.contains($0.key) }
         case .update: fields
         case .delete: [:]
         }
@@ -87,7 +90,15 @@ extension StoredChange {
         var isRaw = false
         self.init(row, fields: try DeltaCodec.deltas(row[9], of: entity, isRaw: &isRaw))
         self.isRaw = isRaw
+        noteNulls()
         fillIn(entity)
+    }
+
+    /// Nulls that a create names: one that was sent keeps them, another is written anew before it goes.
+    private mutating func noteNulls() {
+        guard operation == .create else { return }
+        let nulls = fields.filter(\.value.isLeftOut).keys
+        if wasSent { sentNulls = Set(nulls) } else if !nulls.isEmpty { isRaw = true }
     }
 
     /// A create writes every declared field; the stored one leaves out those without a value.

@@ -31,7 +31,7 @@ public enum SimulatorCommand {
     // MARK: Many seeds
 
     private static func campaign(_ arguments: Arguments, _ options: SimulationOptions) throws {
-        let began = Date()
+        let began = Date()  // live: how long a campaign takes
         let end = arguments.minutes.map { began.addingTimeInterval($0 * 60) }
         let totals = Workers.run(seeds: arguments.seeds, jobs: arguments.jobs, until: end) {
             seed, totals in
@@ -42,7 +42,7 @@ public enum SimulatorCommand {
             }
             if !report.violations.isEmpty { show(report) }
         }
-        let seconds = Date().timeIntervalSince(began)
+        let seconds = Date().timeIntervalSince(began)  // live
         show(totals, seconds: seconds)
         if !totals.failing.isEmpty || !totals.unequal.isEmpty { exit(1) }
         // A few seeds cannot reach everything.

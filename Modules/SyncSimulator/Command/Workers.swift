@@ -8,10 +8,10 @@ enum Workers {
         _ body: @escaping @Sendable (UInt64, inout RunTotals) throws -> Void
     ) -> RunTotals {
         let shared = Shared()
-        DispatchQueue.concurrentPerform(iterations: max(jobs, 1)) { worker in
+        DispatchQueue.concurrentPerform(iterations: max(jobs, 1)) { worker in  // live: a thread for each job
             var totals = RunTotals()
             var seed = seeds.lowerBound + UInt64(worker)
-            while seed < seeds.upperBound, end.map({ Date() < $0 }) ?? true {
+            while seed < seeds.upperBound, end.map({ Date() < $0 }) ?? true {  // live
                 do { try body(seed, &totals) } catch {
                     print("seed \(seed) could not be run: \(error)")
                     exit(2)

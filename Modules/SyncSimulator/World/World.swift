@@ -32,7 +32,7 @@ final class World {
         workload = WorkloadTape(seed: seed)
         faults = FaultTape(seed: seed, devices: workload.devices, duration: workload.duration)
         restarts = SeededGenerator(seed: seed, stream: 3)
-        folder = options.folder + "/seed-\(seed)-\(UUID().uuidString)"
+        folder = options.folder + "/seed-\(seed)-\(UUID().uuidString)"  // live: a name only
         let serverClock = ManualWallClock(following: executor.clock)
         if options.usesReferenceServer(seed) {
             server = try ReferenceServer(
