@@ -36,6 +36,7 @@ enum EngineTables {
             "sync_download", "sync_event", "sync_cycle", "sync_draft", "sync_dirty",
         ]
         for table in tables { try db.execute(sql: "DELETE FROM \(table)") }
+        try Payloads.empty(db)
         try db.execute(sql: "UPDATE sync_clock SET queued = 0, \"unit\" = NULL, intent = NULL")
         let kept = [Meta.Key.format, .home, .generation, .schema].map { "'\($0.rawValue)'" }.joined(separator: ", ")
         try db.execute(sql: "DELETE FROM sync_meta WHERE key NOT IN (\(kept))")
