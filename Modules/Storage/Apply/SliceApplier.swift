@@ -260,7 +260,9 @@ final class SliceApplier {
         let shown = Replay(deltas: context.deltas).state(of: changes, onto: server)
         // What is unsent may refer to a record that is not here (any more): the row would break at the commit only.
         if shown.isLive, !changes.isEmpty, let missing = try table.missing(record.key, shown.fields) {
-            return .waits(missing)
+            // If only they name it, the record waits for them: it may never come.
+            if record.presence == .live, try table.missing(record.key, record.fields) != nil { return .waits(missing) }
+            return .held(.unsent, "its unsent changes refer to \(missing), which is not here")
         }
         if shown.isLive {
             try table.writer.upsert(db, record.key.id, shown.fields)
