@@ -91,7 +91,7 @@ enum FullPass {
         }
         for entry in ordered {
             guard let entity = schema[entry.key.entity] else { continue }
-            let writer = RowWriter(entity)
+            let writer = RowWriter(entity, asUser: true)
             let fields = entry.fields.filter { entity.field($0.key) != nil }
             if entry.isWhole {
                 guard try !writer.exists(db, entry.key.id) else { continue }
