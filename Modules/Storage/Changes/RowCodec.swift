@@ -63,7 +63,8 @@ enum RowCodec {
     /// - Throws: as ``column(_:of:in:)``.
     static func stored(_ value: FieldValue, of field: FieldSchema, in entity: String) throws -> FieldValue {
         switch (field.kind, value) {
-        case (_, .null), (.text, .string), (.date, .string), (.integer, .int), (.real, .int), (.data, .data): return value
+        case (_, .null), (.text, .string), (.date, .string), (.integer, .int), (.real, .int), (.data, .data):
+            return value
         case (.integer, .double(let number)):
             // Above 2^53 a double does not name one integer any more.
             guard let whole = Int64(exactly: number), whole.magnitude <= 1 << 53 else {
