@@ -31,8 +31,7 @@ enum FullPass {
             try Meta.set(db, .epochPass, number)
             try db.execute(sql: "UPDATE sync_record SET version = 0")
             try Meta.set(db, .highest, 0)
-            let sequence = try Int64.fetchOne(db, sql: "SELECT sequence FROM sync_clock WHERE one = 1") ?? 0
-            try Meta.set(db, .epochSequence, sequence)
+            try Meta.set(db, .epochSequence, ChangeRows.sequence(db))
         } else if state.isRunning, state.isOfNewEpoch {
             try Meta.set(db, .epochPass, number)
         }
