@@ -134,6 +134,7 @@ public actor Store {
                     try Clock.setWall(db, configuration.clock.nowMilliseconds)
                 }
                 breaker?.begin()
+                try ChangeRows.fold(db)
                 let sequence = try ChangeRows.sequence(db)
                 let result = try body(db)
                 observer.note(try ChangeRows.sequence(db) != sequence)
