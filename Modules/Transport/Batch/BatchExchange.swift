@@ -100,12 +100,12 @@ public struct BatchExchange: Exchange {
         {
             throw failure
         }
-        guard answer.status == 200, fields.mediaType == "application/json" else {
+        guard answer.status == 200, answer.mediaType == "application/json" else {
             throw ExchangeFailure(
                 kind: .network, status: answer.status,
                 message: CauseText.ofNoAnswer(
                     expected: "200 with application/json",
-                    came: "\(answer.status) with \(fields.mediaType ?? "no type"), "
+                    came: "\(answer.status) with \(answer.mediaType ?? "no type"), "
                         + Redaction.beginning(of: answer.body)),
                 backoffSeconds: backoff)
         }

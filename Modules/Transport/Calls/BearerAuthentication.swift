@@ -8,10 +8,16 @@ public import SyncCore
 public actor BearerAuthentication: Authentication {
     private let credentials: any Credentials
     private let account: String?
-    /// The last refused token, and what came in its place.
-    private var renewed: (old: Token?, new: Token)?
+    /// The last refused token, and what came in its place; behind a lock of its own, so that a request that has its
+    /// token waits for no refresh and changes no thread.
+    private let renewed = Locked<Renewed?>(nil)
     private var isRefreshing = false
     private var waiting: [CheckedContinuation<Result<Bool, HTTPFailure>?, Never>] = []
+
+    private struct Renewed: Sendable {
+        var old: Token?
+        var new: Token
+    }
 
     /// - Parameter account: the account that the queue belongs to; `nil` compares nothing.
     public init(credentials: any Credentials, account: String?) {
@@ -19,7 +25,8 @@ public actor BearerAuthentication: Authentication {
         self.account = account
     }
 
-    public func authenticate(_ request: HTTPRequest, body: [UInt8]) async throws(HTTPFailure) -> HTTPRequest {
+    public nonisolated func authenticate(_ request: HTTPRequest, body: [UInt8]) async throws(HTTPFailure) -> HTTPRequest
+    {
         guard let token = try await present() else { return request }
         var proved = request
         // A line break in a token would end the header and begin another.
@@ -65,20 +72,20 @@ public actor BearerAuthentication: Authentication {
         do { new = try await credentials.refresh(now) } catch { throw Self.failure(error) }
         guard let new, new.value != now?.value else { return false }
         try check(new)
-        renewed = (now, new)
+        renewed.withLock { $0 = Renewed(old: now, new: new) }
         return true
     }
 
     /// The app's token; in place of one that was refused, the one got for it.
-    private func present() async throws(HTTPFailure) -> Token? {
+    private nonisolated func present() async throws(HTTPFailure) -> Token? {
         var token: Token?
         do { token = try await credentials.token() } catch { throw Self.failure(error) }
-        if let renewed, renewed.old == token { token = renewed.new }
+        if let renewed = renewed.withLock({ $0 }), renewed.old == token { token = renewed.new }
         if let token { try check(token) }
         return token
     }
 
-    private func check(_ token: Token) throws(HTTPFailure) {
+    private nonisolated func check(_ token: Token) throws(HTTPFailure) {
         guard let account, let whose = token.account, whose != account else { return }
         throw HTTPFailure(.authentication, "the token is another account's than the queue's; nothing was sent")
     }

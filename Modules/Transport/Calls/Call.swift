@@ -12,13 +12,14 @@ struct Call: Sendable {
 /// An answer with its body whole.
 struct Answer: Sendable {
     var head: HTTPResponse
+    /// As the head says, in lower case and without parameters.
+    var mediaType: String?
     var body: AnswerBody
     /// Bytes of the bodies as they were on the wire, of all the requests that it took.
     var bytesSent: Int
     var bytesReceived: Int
 
     var status: Int { head.status.code }
-    var mediaType: String? { head.headerFields.mediaType }
 
     /// The error that the answer tells in the contract's shape, if it tells one.
     func problem(codeMember: String? = nil) -> Problem? {

@@ -9,6 +9,7 @@ public struct CallStack: Sendable {
     private let http: any HTTPTransport
     private let stopwatch: Stopwatch
     private let deadlines: Deadlines
+    private let overseer: Overseer?
     let wallClock: any WallClock
     let ids: any IDSource
 
@@ -28,6 +29,7 @@ public struct CallStack: Sendable {
         self.wallClock = wallClock
         self.ids = ids
         stopwatch = Stopwatch(clock)
+        overseer = stopwatch.isLive ? Overseer(stopwatch) : nil
         let wire = WireCaller(http: http, limits: limits)
         let redirects = RedirectCaller(endpoint: endpoint, next: wire)
         let compression = CompressionCaller(next: redirects)
@@ -39,43 +41,63 @@ public struct CallStack: Sendable {
     /// 415 or a redirect proves not to have been done.
     func call(_ call: Call) async throws(HTTPFailure) -> Answer {
         let watch = Watch(stopwatch, deadlines)
-        let first = first
-        return try await withTaskGroup(of: Outcome.self) { group in
-            group.addTask {
-                do throws(HTTPFailure) {
-                    return .finished(.success(try await first.call(call, watch: watch)))
-                } catch {
-                    return .finished(.failure(error))
-                }
-            }
-            group.addTask { await watch.expires() ? .expired : .unwatched }
-            var isExpired = false
-            while let outcome = await group.next() {
-                switch outcome {
-                case .unwatched: continue
-                case .expired:
-                    isExpired = true
-                    group.cancelAll()
-                case .finished(let result):
-                    group.cancelAll()
-                    guard isExpired, case .failure(let failure) = result, failure.kind == .cancelled else {
-                        return result
-                    }
-                    return .failure(HTTPFailure(.timedOut, "no answer within the deadlines"))
-                }
-            }
-            return .failure(HTTPFailure(.cancelled, "cancelled"))
-        }.get()
+        let result =
+            if let overseer { await overseen(call, watch, overseer) } else { await slept(call, watch) }
+        guard watch.hasExpired, case .failure(let failure) = result, failure.kind == .cancelled else {
+            return try result.get()
+        }
+        throw HTTPFailure(.timedOut, "no answer within the deadlines")
     }
 
-    private enum Outcome: Sendable {
-        case finished(Result<Answer, HTTPFailure>)
-        case expired
-        case unwatched
+    /// In a task of its own, which the overseer can end without ending the caller's.
+    private func overseen(_ call: Call, _ watch: Watch, _ overseer: Overseer) async -> Result<Answer, HTTPFailure> {
+        let first = first
+        return await withTaskGroup(of: Result<Answer, HTTPFailure>.self) { group in
+            group.begin {
+                await overseer.oversee(watch) { await Self.perform(call, watch, first) }
+            }
+            return await group.next() ?? .failure(HTTPFailure(.cancelled, "cancelled"))
+        }
+    }
+
+    /// With a second task that sleeps on a clock of any kind.
+    private func slept(_ call: Call, _ watch: Watch) async -> Result<Answer, HTTPFailure> {
+        let first = first
+        return await withTaskGroup(of: Result<Answer, HTTPFailure>?.self) { group in
+            group.addTask { await Self.perform(call, watch, first) }
+            group.addTask {
+                _ = await watch.expires()
+                return nil
+            }
+            while let outcome = await group.next() {
+                group.cancelAll()
+                if let outcome { return outcome }
+            }
+            return .failure(HTTPFailure(.cancelled, "cancelled"))
+        }
+    }
+
+    private static func perform(_ call: Call, _ watch: Watch, _ first: any Caller) async -> Result<Answer, HTTPFailure> {
+        do throws(HTTPFailure) {
+            return .success(try await first.call(call, watch: watch))
+        } catch {
+            return .failure(error)
+        }
     }
 
     /// Closes the HTTP client: ends what is under way; later calls fail.
     public func close() async {
         await http.close()
+    }
+}
+
+extension TaskGroup {
+    /// Adds a task that begins on this thread at once, where the platform can: a thread less to wake for each request.
+    fileprivate mutating func begin(_ operation: sending @escaping @isolated(any) () async -> ChildTaskResult) {
+        if #available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *) {
+            addImmediateTask(operation: operation)
+        } else {
+            addTask(operation: operation)
+        }
     }
 }

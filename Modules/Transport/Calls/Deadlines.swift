@@ -32,21 +32,28 @@ public struct Deadlines: Sendable, Hashable {
 struct Stopwatch: Sendable {
     let now: @Sendable () -> Duration
     let sleep: @Sendable (Duration) async throws -> Void
+    /// Whether it is the system's own, which a timer can follow.
+    let isLive: Bool
 
     init<C: Clock>(_ clock: C) where C.Duration == Duration {
         let start = clock.now
         now = { start.duration(to: clock.now) }
         sleep = { try await clock.sleep(until: start.advanced(by: $0), tolerance: nil) }
+        isLive = clock is ContinuousClock
     }
+
+    /// ``now`` in nanoseconds.
+    var nanoseconds: Int64 { now().inNanoseconds }
 }
 
-/// The deadline of one call, moved by who makes progress and watched by one task.
+/// The deadline of one call, moved by who makes progress and watched by one task, or by the ``Overseer``.
 final class Watch: Sendable {
     private let stopwatch: Stopwatch
     private let deadlines: Deadlines
     /// Nanoseconds on the stopwatch.
     private let next = Atomic<Int64>(.max)
     private let end = Atomic<Int64>(.max)
+    private let isOver = Atomic<Bool>(false)
 
     init(_ stopwatch: Stopwatch, _ deadlines: Deadlines) {
         self.stopwatch = stopwatch
@@ -89,25 +96,39 @@ final class Watch: Sendable {
         next.store(min(idle, end.load(ordering: .relaxed)), ordering: .relaxed)
     }
 
-    /// Returns `true` when the deadline has passed, `false` when the task is cancelled.
-    func expires() async -> Bool {
-        while true {
-            let deadline = next.load(ordering: .relaxed)
-            let now = now
-            if nanoseconds(now) >= deadline { return true }
-            // A deadline may also be moved forward, so no sleep is longer than a part of the shortest.
-            let wake = min(deadline, nanoseconds(now + deadlines.idle / 3 + .milliseconds(1)))
-            do { try await stopwatch.sleep(.nanoseconds(wake)) } catch { return false }
-        }
+    /// Whether the deadline was found to have passed.
+    var hasExpired: Bool { isOver.load(ordering: .relaxed) }
+
+    /// Looks whether the deadline has passed; once it has, it stays so.
+    func hasPassed() -> Bool {
+        if stopwatch.nanoseconds >= next.load(ordering: .relaxed) { isOver.store(true, ordering: .relaxed) }
+        return hasExpired
     }
 
-    private func nanoseconds(_ duration: Duration) -> Int64 {
-        let parts = duration.components
-        let (seconds, overflow) = parts.seconds.multipliedReportingOverflow(by: 1_000_000_000)
-        return overflow ? .max : seconds &+ parts.attoseconds / 1_000_000_000
+    /// When to look again, on the stopwatch. A deadline may also be moved forward, so no wait is longer than a part of the
+    /// shortest.
+    var nextLook: Int64 {
+        min(next.load(ordering: .relaxed), nanoseconds(now + deadlines.idle / 3 + .milliseconds(1)))
     }
+
+    /// Returns `true` when the deadline has passed, `false` when the task is cancelled.
+    func expires() async -> Bool {
+        while !hasPassed() {
+            do { try await stopwatch.sleep(.nanoseconds(nextLook)) } catch { return false }
+        }
+        return true
+    }
+
+    private func nanoseconds(_ duration: Duration) -> Int64 { duration.inNanoseconds }
 }
 
 extension Duration {
+    /// Whole nanoseconds; the greatest number there is for what is longer.
+    var inNanoseconds: Int64 {
+        let parts = components
+        let (seconds, overflow) = parts.seconds.multipliedReportingOverflow(by: 1_000_000_000)
+        return overflow ? .max : seconds &+ parts.attoseconds / 1_000_000_000
+    }
+
     var inSeconds: Double { Double(components.seconds) + Double(components.attoseconds) * 1e-18 }
 }

@@ -16,20 +16,20 @@ struct WireCaller: Caller {
         let answer = try await http.send(request, body: call.body)
         let start = watch.now
         try watch.progress(received: 0, since: start)
-        let collector = try collector(for: answer.head)
+        let facts = BodyFacts(answer.head.headerFields)
+        let collector = try collector(facts)
         while let piece = try await answer.body.next() {
             try collector.append(piece)
             try watch.progress(received: collector.received, since: start)
         }
-        try checkLength(answer.head, received: collector.received)
+        try checkLength(answer.head.status.code, facts, received: collector.received)
         return Answer(
-            head: answer.head, body: try collector.finish(), bytesSent: call.body.count,
+            head: answer.head, mediaType: facts.mediaType, body: try collector.finish(), bytesSent: call.body.count,
             bytesReceived: collector.received)
     }
 
-    private func collector(for head: HTTPResponse) throws(HTTPFailure) -> BodyCollector {
-        let codings = head.headerFields[values: .contentEncoding].flatMap { $0.split(separator: ",") }
-            .map { $0.filter { $0 != " " && $0 != "\t" }.lowercased() }.filter { $0 != "identity" && !$0.isEmpty }
+    private func collector(_ facts: BodyFacts) throws(HTTPFailure) -> BodyCollector {
+        let codings = facts.codings
         guard codings.isEmpty || codings == ["gzip"] || codings == ["x-gzip"] else {
             throw HTTPFailure(.unusable, "expected gzip or no content coding; \(codings.joined(separator: ", ")) came")
         }
@@ -37,9 +37,8 @@ struct WireCaller: Caller {
     }
 
     /// An HTTP client sees this itself; one that does not must not make a half answer whole.
-    private func checkLength(_ head: HTTPResponse, received: Int) throws(HTTPFailure) {
-        guard head.status.code != 204, head.status.code != 304, head.headerFields[.transferEncoding] == nil,
-            let text = head.headerFields[.contentLength], let length = Int(text), length != received
+    private func checkLength(_ status: Int, _ facts: BodyFacts, received: Int) throws(HTTPFailure) {
+        guard status != 204, status != 304, !facts.isTransferEncoded, let length = facts.length, length != received
         else { return }
         throw HTTPFailure(.interrupted, "expected \(length) bytes of answer; \(received) came")
     }

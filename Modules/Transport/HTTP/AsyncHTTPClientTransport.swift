@@ -45,6 +45,8 @@
             }
             var message = HTTPClientRequest(url: "\(scheme)://\(authority)\(request.path ?? "/")")
             message.method = HTTPMethod(rawValue: request.method.rawValue)
+            // With room for the two that the client adds.
+            message.headers.reserveCapacity(request.headerFields.count + 2)
             for field in request.headerFields where field.name != .contentLength {
                 message.headers.add(name: field.name.rawName, value: field.value)
             }
@@ -56,16 +58,9 @@
             } catch {
                 throw Self.failure(error, isBeforeHead: true)
             }
-            var head = HTTPResponse(
-                status: HTTPResponse.Status(
-                    code: Int(response.status.code), reasonPhrase: Self.reason(response.status.reasonPhrase)))
-            for (name, value) in response.headers {
-                guard let name = HTTPField.Name(name) else { continue }
-                head.headerFields.append(HTTPField(name: name, value: value))
-            }
             let pieces = Pieces(response.body.makeAsyncIterator())
             return HTTPAnswer(
-                head: head,
+                head: Self.head(response),
                 body: HTTPBody { () async throws(HTTPFailure) -> [UInt8]? in
                     do {
                         return try await pieces.next()
@@ -88,6 +83,21 @@
             }
         }
 
+        private static func head(_ response: HTTPClientResponse) -> HTTPResponse {
+            var fields: [HTTPField] = []
+            fields.reserveCapacity(response.headers.count)
+            for (name, value) in response.headers {
+                guard let name = HTTPField.Name(name) else { continue }
+                fields.append(HTTPField(name: name, value: value))
+            }
+            var head = HTTPResponse(
+                status: HTTPResponse.Status(
+                    code: Int(response.status.code), reasonPhrase: reason(response.status.reasonPhrase)))
+            // At once: one by one each goes the long way of replacing a range.
+            head.headerFields.replaceSubrange(..<head.headerFields.startIndex, with: fields)
+            return head
+        }
+
         /// The type refuses a reason with control characters.
         private static func reason(_ text: String) -> String {
             text.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7f } ? text : ""
@@ -101,7 +111,7 @@
 
             func next() async throws -> [UInt8]? {
                 guard let piece = try await iterator.next() else { return nil }
-                return Array(piece.readableBytesView)
+                return Array(buffer: piece)
             }
         }
     }

@@ -19,7 +19,8 @@ enum ServerPause {
 
     /// `Backoff` in seconds, read like `Retry-After`'s seconds.
     static func backoff(_ fields: HTTPFields) -> Double? {
-        fields[values: .backoff].flatMap(pieces).compactMap(seconds).max()
+        guard fields.contains(.backoff) else { return nil }
+        return fields[values: .backoff].flatMap(pieces).compactMap(seconds).max()
     }
 
     /// Whole seconds, capped.
