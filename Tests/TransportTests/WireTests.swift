@@ -8,8 +8,15 @@
 
     /// The whole way, through a real client and real sockets, to a server that misbehaves byte by byte.
     struct WireTests {
+        /// A good answer may take its time on a machine that is busy elsewhere.
+        private static let patient: BatchExchange.Options = {
+            var options = BatchExchange.Options()
+            options.deadlines = Deadlines(connect: .seconds(300), idle: .seconds(600), total: .seconds(1_200))
+            return options
+        }()
+
         private func run<T>(
-            _ scripts: [HostileScript], scheme: String = "http", options: BatchExchange.Options = .init(),
+            _ scripts: [HostileScript], scheme: String = "http", options: BatchExchange.Options = patient,
             _ body: (BatchExchange, HostileServer) async throws -> T
         ) async throws -> T {
             let server = try HostileServer(scripts)
