@@ -5,6 +5,7 @@ let core: Target.Dependency = "SyncCore"
 let sqlite: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
 let sqliteC: Target.Dependency = .product(name: "GRDBSQLite", package: "GRDB.swift")
 let log: Target.Dependency = .product(name: "Logging", package: "swift-log")
+let metrics: Target.Dependency = .product(name: "CoreMetrics", package: "swift-metrics")
 let httpTypes: Target.Dependency = .product(name: "HTTPTypes", package: "swift-http-types")
 let asyncHTTPClient: Target.Dependency = .product(
     name: "AsyncHTTPClient", package: "async-http-client",
@@ -41,6 +42,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-nio", from: "2.81.0"),
         .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.29.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
+        .package(url: "https://github.com/apple/swift-metrics", from: "2.5.0"),
     ],
     targets: [
         // The words and the seams.
@@ -58,7 +60,7 @@ let package = Package(
 
         // The only room that knows all the others.
         .target(
-            name: "Orchestrator", dependencies: [core, log] + leaves.map { .target(name: $0) },
+            name: "Orchestrator", dependencies: [core, log, metrics] + leaves.map { .target(name: $0) },
             path: "Modules/Orchestrator"),
 
         // The other end, without HTTP.
@@ -111,7 +113,7 @@ let package = Package(
             name: "OrchestratorTests",
             dependencies: [
                 core, "Orchestrator", "Storage", "UploadQueue", "Transport", "SyncTesting", "SyncServer", httpTypes,
-                sqlite,
+                sqlite, log, metrics, .product(name: "MetricsTestKit", package: "swift-metrics"),
             ],
             path: "Tests/OrchestratorTests"),
         .testTarget(

@@ -28,6 +28,21 @@ let package = Package(
                 .product(name: "Storage", package: "Ferry"),
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]),
+        // The engine without a network: against the server's core, in real and in virtual time.
+        .executableTarget(
+            name: "EngineBenchmarks",
+            dependencies: [
+                "Measuring",
+                .product(name: "SyncCore", package: "Ferry"),
+                .product(name: "Storage", package: "Ferry"),
+                .product(name: "UploadQueue", package: "Ferry"),
+                .product(name: "Transport", package: "Ferry"),
+                .product(name: "Orchestrator", package: "Ferry"),
+                .product(name: "SyncServer", package: "Ferry"),
+                .product(name: "SyncTesting", package: "Ferry"),
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "HTTPTypes", package: "swift-http-types"),
+            ]),
         .executableTarget(
             name: "Benchmarks",
             dependencies: [

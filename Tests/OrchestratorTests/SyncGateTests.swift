@@ -143,5 +143,23 @@ import Testing
             #expect(!Routes.path(four: local, six: six("lo")).isReachable)
             #expect(!Routes.path(four: "", six: "").isReachable)
         }
+
+        @Test("The probe tells the present path at once, and another one at the look after it came")
+        func probe() throws {
+            try inVirtualTime { stage in
+                let probe = SystemConnectivity(every: .seconds(5), clock: stage.clock) {
+                    NetworkPath(isReachable: stage.seconds < 12)
+                }
+                var seen: [Bool] = []
+                var times: [Double] = []
+                for await path in probe.paths() {
+                    seen.append(path.isReachable)
+                    times.append(stage.seconds)
+                    if seen.count == 2 { break }
+                }
+                #expect(seen == [true, false])
+                #expect(times == [0, 15])
+            }
+        }
     }
 #endif

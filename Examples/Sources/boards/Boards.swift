@@ -15,7 +15,8 @@ struct Boards: AsyncParsableCommand {
             ImportCommand.self, ReplayCommand.self, AddCommand.self, SetCommand.self, DeleteCommand.self,
             ShowCommand.self, SummaryCommand.self,
             StatusCommand.self, PendingCommand.self, CancelCommand.self, FailuresCommand.self, RetryCommand.self,
-            DiscardCommand.self, ConflictsCommand.self, SyncCommand.self, ServeCommand.self, BackupCommand.self,
+            DiscardCommand.self, ConflictsCommand.self, RestoreCommand.self, SyncCommand.self, ServeCommand.self,
+            BackupCommand.self,
             DemoCommand.self,
         ])
 

@@ -79,6 +79,19 @@ struct SyncTests {
             #expect(conflicts.count >= 1)
             #expect(conflicts[0]?["mine"] == "B")
             #expect(conflicts[0]?["theirs"] == "A")
+            let counts = try await shop.on("B", "conflicts", "--counts", "--json").json
+            #expect(counts[0]?["field"] == "name" && counts[0]?["wonHere"] == 1)
+            // The loser is written again, as somebody's newest word.
+            guard case .int(let number)? = conflicts[0]?["number"] else {
+                Issue.record("a conflict has a number")
+                return
+            }
+            #expect(try await shop.ok("B", "restore", "\(number)") == "Written again: board b.")
+            for device in ["B", "A"] { try await sync(device, server) }
+            try await expectSame("A", "B")
+            #expect(try await FieldValue(json: shop.ok("A", "show", "board", "b"))["name"] == "A")
+            #expect(try await shop.on("B", "restore", "999999").status == 1)
+            #expect(try await shop.on("B", "restore").status == 2)
         }
     }
 

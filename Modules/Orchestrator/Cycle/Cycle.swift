@@ -60,7 +60,7 @@ extension SyncEngine {
         var position = try await store.position()
         if !handlers.isEmpty { try await collectFound() }
         // Without the server's time, stamps may be far off: the first request asks for it and carries no changes.
-        var take = try await isTimeKnown(position) ? queue.take(urgency: urgency) : Take.nothing(store.summary())
+        var take = try await isTimeKnown(position) ? taken(urgency) : Take.nothing(store.summary())
         // The server's word binds the pull, too: its pause is for the whole device.
         let schedule = take.summary.schedule
         let pause = gate.learned(schedule, at: moment)
@@ -102,7 +102,7 @@ extension SyncEngine {
                 let end = end == .complete && position.awaitsConfirmation ? .awaitsConfirmation : end
                 reached = position.lowest
                 askedScopes = position.scopes.map { Set($0.keys) }
-                let summary = try await store.summary()
+                let summary = try await report.isIdle ? take.summary : store.summary()
                 update { $0.queue = summary }
                 report.end = end
                 return
@@ -172,7 +172,7 @@ extension SyncEngine {
             if let pause = answer.backoffSeconds, pause > 0 { try await queue.asked(pauseSeconds: pause) }
             // A push that failed in this cycle waits for its own time, whoever wishes it.
             let urgency = machine.hasPushFailed ? .routine : urgency
-            if case .batch = take {} else { take = try await queue.take(urgency: urgency) }
+            if case .batch = take {} else { take = try await taken(urgency, known: take.summary) }
         }
         do {
             try await apply(answer, &position, &report)
@@ -200,6 +200,14 @@ extension SyncEngine {
             settled: claim?.settled, fullPass: position.isInFullPass, limit: limit,
             wantsChecksum: claim == nil ? try await wantsComparison(position) : false,
             changes: try await payload(of: claim))
+    }
+
+    /// What may go now. An empty queue is only looked at: a claim of nothing would cost a transaction.
+    private func taken(_ urgency: Urgency, known: QueueSummary? = nil) async throws(StoreFailure) -> Take {
+        let look = try await store.summary()
+        // What is new to the queue's listeners goes past them, work or not.
+        guard look.hasWork || look != known ?? status.queue else { return .nothing(look) }
+        return try await queue.take(urgency: urgency)
     }
 
     /// Whether stamps can be trusted: the server's time was measured, and this device's clock has not jumped since.

@@ -44,6 +44,9 @@ public struct CycleReport: Sendable, Hashable {
         end = other.end
     }
 
+    /// Whether the one request that was made found nothing to do, either way.
+    var isIdle: Bool { requests == 1 && sent + refused + received + held + removed == 0 }
+
     mutating func count(_ results: [ChangeResult]) {
         for result in results {
             switch result.verdict {

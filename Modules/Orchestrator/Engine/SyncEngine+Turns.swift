@@ -70,6 +70,7 @@ extension SyncEngine {
                 $0.lastSyncedMilliseconds = max($0.lastSyncedMilliseconds ?? .min, wallClock.nowMilliseconds)
             }
         }
+        metrics.ended(report, cause: cause ?? due, milliseconds: now - began)
         send(.cycleEnded(report))
         if report.isPulled { followHints() }
         return report

@@ -1,3 +1,4 @@
+public import CoreMetrics
 public import Logging
 public import Storage
 public import SyncCore
@@ -21,6 +22,7 @@ public actor SyncEngine {
     let randomness: any Randomness
     let ids: any IDSource
     let logger: Logger
+    var metrics: EngineMetrics
     /// This engine's name in the lease.
     let holder: String
     /// Monotonic time since the engine was made; every delay within this process goes by it.
@@ -78,7 +80,8 @@ public actor SyncEngine {
         clock: any Clock<Duration> = ContinuousClock(),  // live
         randomness: any Randomness = SystemRandomness(),  // live
         ids: any IDSource = UUIDv7Source(),  // live
-        logger: Logger = Logger(label: "ferry.engine", factory: { _ in SwiftLogNoOpLogHandler() })
+        logger: Logger = Logger(label: "ferry.engine", factory: { _ in SwiftLogNoOpLogHandler() }),
+        metrics: any MetricsFactory = MetricsSystem.factory  // live
     ) {
         self.store = store
         self.exchange = exchange
@@ -92,6 +95,7 @@ public actor SyncEngine {
         self.randomness = randomness
         self.ids = ids
         self.logger = logger
+        self.metrics = EngineMetrics(metrics)
         watch = StopWatch(clock)
         gate = SyncGate(
             breaker: configuration.breaker, conditions: configuration.conditions,
@@ -140,14 +144,19 @@ public actor SyncEngine {
         var total = CycleReport()
         let elapsed = StopWatch(clock)
         var pauses = RetryPauses(configuration)
+        var left: QueueSummary?
         while elapsed.read() < limit {
             let report = await withDeadline(limit - elapsed.read()) { await self.serialized(.user) }
             total.add(report)
-            let left = try await store.summary()
-            let pause = pauses.next(after: report, left, nowMilliseconds: wallClock.nowMilliseconds)
+            let now = try await store.summary()
+            left = now
+            let pause = pauses.next(after: report, now, nowMilliseconds: wallClock.nowMilliseconds)
             guard let wait = pause?.fitting(limit - elapsed.read()), await slept(wait) else { break }
+            left = nil
         }
-        return SyncSummary(report: total, queue: try await store.summary(), held: try await store.position().held)
+        let queue: QueueSummary
+        if let left { queue = left } else { queue = try await store.summary() }
+        return SyncSummary(report: total, queue: queue, held: try await store.position().held)
     }
 
     // MARK: From outside
@@ -228,5 +237,8 @@ public actor SyncEngine {
         statusStreams.send(next)
     }
 
-    func send(_ event: SyncEvent) { eventStreams.send(event) }
+    func send(_ event: SyncEvent) {
+        metrics.happened(event)
+        eventStreams.send(event)
+    }
 }

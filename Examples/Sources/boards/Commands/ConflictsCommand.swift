@@ -10,8 +10,22 @@ struct ConflictsCommand: AsyncParsableCommand {
     @Flag(help: "One JSON value.")
     var json = false
 
+    @Flag(help: "How often, by entity and field, who won, and how far numbers were apart.")
+    var counts = false
+
     func run() async throws {
         let device = try await Device.open(global)
+        guard !counts else {
+            let figures = try await device.store.conflictFigures()
+            if json {
+                Console.print(JSONText.text(.array(figures.map { ChangeReport.json($0) })))
+            } else if figures.isEmpty {
+                Console.print("No value met another.")
+            } else {
+                Console.print(figures.map { ChangeReport.line($0) }.joined(separator: "\n"))
+            }
+            return
+        }
         let conflicts = try await device.store.conflicts()
         if json {
             Console.print(JSONText.text(.array(conflicts.map { ChangeReport.json($0) })))

@@ -33,8 +33,27 @@ enum ChangeReport {
             "id": .string(conflict.record.id), "field": conflict.field.map(FieldValue.string) ?? .null,
             "mine": conflict.mine ?? .null, "theirs": conflict.theirs ?? .null,
             "winner": conflict.winner.map(FieldValue.string) ?? .null, "rule": .string(conflict.rule.rawValue),
-            "kind": .string(conflict.kind), "at": time(conflict.atMilliseconds),
+            "kind": .string(conflict.kind), "at": time(conflict.atMilliseconds), "number": .int(conflict.number),
         ]
+    }
+
+    static func json(_ figure: ConflictFigure) -> FieldValue {
+        [
+            "entity": .string(figure.entity), "field": figure.field.map(FieldValue.string) ?? .null,
+            "count": .int(Int64(figure.count)), "records": .int(Int64(figure.records)),
+            "wonHere": .int(Int64(figure.wonHere)), "wonThere": .int(Int64(figure.wonThere)),
+            "first": time(figure.firstMilliseconds), "last": time(figure.lastMilliseconds),
+            "meanDistance": figure.meanDistance.map(FieldValue.double) ?? .null,
+            "greatestDistance": figure.greatestDistance.map(FieldValue.double) ?? .null,
+        ]
+    }
+
+    static func line(_ figure: ConflictFigure) -> String {
+        var text =
+            "\(figure.entity).\(figure.field ?? "as a whole"): \(figure.count) times, of \(figure.records) records; "
+        text += "this device's stood \(figure.wonHere) times, another \(figure.wonThere)"
+        guard let mean = figure.meanDistance, let greatest = figure.greatestDistance else { return text }
+        return text + "; \(mean) apart on average, \(greatest) at most"
     }
 
     static func line(_ conflict: ConflictEntry) -> String {
