@@ -152,12 +152,16 @@ extension Store: RecordStore {
 
     // `async`, so that it is preferred to the seam's default, which is.
     public func beginPage(limit: Int) async throws(StoreFailure) -> Int {
-        try perform("noting that a page is asked for") { db in try PageDeaths.begin(db, limit: limit) }
+        if pageDeaths.isOver {
+            var deaths = pageDeaths
+            let known = try look("looking where a page is asked for") { db in try deaths.goOn(db, limit: limit) }
+            pageDeaths = deaths
+            if let known { return known }
+        }
+        return try perform("noting that a page is asked for") { db in try PageDeaths.begin(db, limit: limit) }
     }
 
-    public func endPage() async throws(StoreFailure) {
-        try perform("noting that a page came to its end") { db in try PageDeaths.end(db) }
-    }
+    public func endPage() async throws(StoreFailure) { pageDeaths.end() }
 
     public nonisolated func applied() -> AsyncStream<Void> { appliedSpeakers.stream() }
 }

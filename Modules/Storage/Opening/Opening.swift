@@ -137,7 +137,8 @@ enum Opening {
                 // PRC-04: whoever was sending is not at work any more, unless it holds the lease.
                 if try !Lease.isTaken(db, now: configuration.clock.nowMilliseconds) { try ChangeTable.recover(db) }
                 let number = try Identity.check(
-                    db, path: database.path, noted: generation.read(), now: configuration.clock.nowMilliseconds)
+                    db, path: database.path, noted: generation.read(), configuration.installToken,
+                    now: configuration.clock.nowMilliseconds)
                 if configuration.createsTables { try AppTables.create(db, schema) }
                 try AppTables.check(db, schema)
                 try TriggerSetup.install(db, schema, now: configuration.clock.nowMilliseconds)
