@@ -112,7 +112,7 @@ struct ScenarioTests {
         try f.sql("DELETE FROM sync_meta WHERE key = 'highest'")
         try f.sql("UPDATE sync_meta SET value = 1 WHERE key = 'format'")
         let again = try await reopened(f)
-        #expect(try again.int("SELECT value FROM sync_meta WHERE key = 'format'") == EngineTables.format)
+        #expect(try again.int("SELECT value FROM sync_meta WHERE key = 'format'") == Int(EngineTables.format))
         #expect(try await again.store.summary().pending == 499)
         let claim = try await again.claim(ClaimLimits(maxChanges: 1_000, merges: false))
         #expect(claim.changes.count == 500)
