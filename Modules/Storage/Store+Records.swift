@@ -22,6 +22,7 @@ extension Store: RecordStore {
             report = try applyWithoutHeld(slice)
         }
         if !report.wasDropped {
+            checkpointer?.note(report.applied)
             tell(.page, report.touched)
             stateSpeakers.speak()
         }
@@ -57,7 +58,7 @@ extension Store: RecordStore {
             if epoch == nil { try Meta.set(db, .epoch, slice.epoch) }
             let report = try context.deriving(db, now: now, ahead: records.map(\.key)) {
                 let report = try RowWriter.applying(db) {
-                    let applier = try SliceApplier(db, context, now: now)
+                    let applier = try SliceApplier(db, context, now: now, unsent: unsentRecords)
                     try applier.apply(records)
                     if retriesHeld { try applier.retryHeld([.constraint, .unsent], limit: 100) }
                     return applier.report

@@ -25,6 +25,10 @@ public actor Store {
     private let breaker: StatementBreaker?
     /// The generation of the lease that this store took last.
     var leaseGeneration: Int64?
+    /// `nil` for a database that the app opened: it may need a key.
+    let checkpointer: Checkpointer?
+    /// What is remembered of the queue.
+    let unsentRecords = UnsentRecords()
     /// The page that is asked for.
     var pageDeaths = PageDeaths()
     /// How often others had committed, and the number of the last change, at the last look.
@@ -64,6 +68,7 @@ public actor Store {
         database = opened.database
         movedAside = opened.movedAside
         breaker = opened.breaker
+        checkpointer = opened.file.map(Checkpointer.init)
         self.schema = schema
         self.configuration = configuration
         executor = configuration.executor ?? FileExecutor()  // live
@@ -113,6 +118,7 @@ public actor Store {
             do { try perform("closing") { _ in } } catch {}  // kept: a mark too many costs a smaller page, no more
         }
         do {
+            try checkpointer?.close()
             // The file is whole then, also for who copies it without its `-wal`; another process at work may prevent it.
             try database.writeWithoutTransaction { db in
                 do { _ = try db.checkpoint(.truncate) } catch let error as DatabaseError
@@ -151,6 +157,7 @@ public actor Store {
             pageDeaths.noteWritten()
             return result
         } catch {
+            unsentRecords.forget()
             throw failure(error, doing)
         }
     }

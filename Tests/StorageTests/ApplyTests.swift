@@ -16,6 +16,41 @@ struct ApplyTests {
         #expect(try f.int("SELECT applying FROM sync_clock") == 0)
     }
 
+    @Test("DL-22 edits between slices, and one that was rolled back: each slice knows what is unsent by then")
+    func editsBetweenSlices() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try await f.apply(record("card", "c2", 4, ["name": "Two", "idList": "l1"]))
+        var version: Int64 = 4
+        for round in 0..<5 {
+            let edited = round % 2 == 0 ? "c1" : "c2"
+            try f.sql("UPDATE card SET name = 'mine \(round)' WHERE id = ?", [edited])
+            for _ in 0..<2 {
+                version += 2
+                try await f.apply(
+                    record("card", "c1", version - 1, ["name": "theirs", "idList": "l1"]),
+                    record("card", "c2", version, ["name": "theirs", "idList": "l1"]))
+                #expect(try f.text("SELECT name FROM card WHERE id = '\(edited)'") == "mine \(round)")
+                #expect(try f.text("SELECT name FROM card WHERE id <> '\(edited)'") == "theirs")
+            }
+            try await f.drain(from: version + 100)
+            version += 200
+        }
+        // A slice that fails has looked at the queue; what it remembers goes with it.
+        try f.sql(
+            "CREATE TRIGGER boom BEFORE UPDATE ON sync_meta WHEN NEW.key = 'checkpoint' BEGIN SELECT RAISE(ABORT, 'x'); END"
+        )
+        try f.sql("UPDATE card SET name = 'mine' WHERE id = 'c1'")
+        await #expect(throws: StoreFailure.self) {
+            try await f.apply(record("card", "c2", version + 1, ["name": "new", "idList": "l1"]))
+        }
+        try f.sql("DROP TRIGGER boom")
+        try await f.drain(from: version + 100)
+        try f.sql("UPDATE card SET name = 'mine' WHERE id = 'c2'")
+        try await f.apply(record("card", "c2", version + 200, ["name": "new", "idList": "l1"]))
+        #expect(try f.text("SELECT name FROM card WHERE id = 'c2'") == "mine")
+    }
+
     @Test("A slice leaves the app's prepared statements as they are")
     func keepsStatements() async throws {
         let f = try Fixture()

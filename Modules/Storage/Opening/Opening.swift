@@ -50,6 +50,8 @@ enum Opening {
         var context: ApplyContext
         /// Breaks off what a test's hook refuses.
         var breaker: StatementBreaker?
+        /// The file, where this module opened it.
+        var file: String?
         /// Where a corrupt file was moved to.
         var movedAside: String?
     }
@@ -88,7 +90,8 @@ enum Opening {
         do {
             try check(database, path)
             let context = try prepare(database, schema, account: account, configuration)
-            return Opened(database: database, context: context, breaker: breaker)
+            return Opened(
+                database: database, context: context, breaker: breaker, file: path == ":memory:" ? nil : path)
         } catch {
             do { try database.close() } catch let second {
                 throw StoreFailure(second, while: "\(error.message); closing")
