@@ -43,8 +43,9 @@ public protocol InstallToken: Sendable {
 #endif
 
 /// What this platform offers to tell a restored database by.
-enum PlatformInstallToken {
-    static var live: (any InstallToken)? {
+public enum PlatformInstallToken {
+    /// `nil` where it offers nothing.
+    public static var live: (any InstallToken)? {
         #if canImport(Darwin)
             FileOutsideBackups()
         #else
