@@ -87,7 +87,7 @@ let package = Package(
         .testTarget(
             name: "DeltaCalculatorTests", dependencies: [core, "DeltaCalculator"], path: "Tests/DeltaCalculatorTests"),
         .testTarget(
-            name: "StorageTests", dependencies: [core, "Storage", "SyncTesting", sqlite, "storage-victim"],
+            name: "StorageTests", dependencies: [core, "Storage", "SyncTesting", sqlite, sqliteC, "storage-victim"],
             path: "Tests/StorageTests"),
         // What `KilledProcessTests` kills; a program, but no product.
         .executableTarget(

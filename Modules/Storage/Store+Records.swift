@@ -22,6 +22,7 @@ extension Store: RecordStore {
             report = try applyWithoutHeld(slice)
         }
         if !report.wasDropped {
+            checkpointer?.note(report.applied)
             tell(.page, report.touched)
             stateSpeakers.speak()
         }
@@ -57,7 +58,7 @@ extension Store: RecordStore {
             if epoch == nil { try Meta.set(db, .epoch, slice.epoch) }
             let report = try context.deriving(db, now: now, ahead: records.map(\.key)) {
                 let report = try RowWriter.applying(db) {
-                    let applier = try SliceApplier(db, context, now: now)
+                    let applier = try SliceApplier(db, context, now: now, unsent: unsentRecords)
                     try applier.apply(records)
                     if retriesHeld { try applier.retryHeld([.constraint, .unsent], limit: 100) }
                     return applier.report
@@ -152,12 +153,16 @@ extension Store: RecordStore {
 
     // `async`, so that it is preferred to the seam's default, which is.
     public func beginPage(limit: Int) async throws(StoreFailure) -> Int {
-        try perform("noting that a page is asked for") { db in try PageDeaths.begin(db, limit: limit) }
+        if pageDeaths.isOver {
+            var deaths = pageDeaths
+            let known = try look("looking where a page is asked for") { db in try deaths.goOn(db, limit: limit) }
+            pageDeaths = deaths
+            if let known { return known }
+        }
+        return try perform("noting that a page is asked for") { db in try PageDeaths.begin(db, limit: limit) }
     }
 
-    public func endPage() async throws(StoreFailure) {
-        try perform("noting that a page came to its end") { db in try PageDeaths.end(db) }
-    }
+    public func endPage() async throws(StoreFailure) { pageDeaths.end() }
 
     public nonisolated func applied() -> AsyncStream<Void> { appliedSpeakers.stream() }
 }

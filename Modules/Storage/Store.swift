@@ -25,6 +25,12 @@ public actor Store {
     private let breaker: StatementBreaker?
     /// The generation of the lease that this store took last.
     var leaseGeneration: Int64?
+    /// `nil` for a database that the app opened: it may need a key.
+    let checkpointer: Checkpointer?
+    /// What is remembered of the queue.
+    let unsentRecords = UnsentRecords()
+    /// The page that is asked for.
+    var pageDeaths = PageDeaths()
     /// How often others had committed, and the number of the last change, at the last look.
     var others: (version: Int64, sequence: Int64)?
 
@@ -62,6 +68,7 @@ public actor Store {
         database = opened.database
         movedAside = opened.movedAside
         breaker = opened.breaker
+        checkpointer = opened.file.map(Checkpointer.init)
         self.schema = schema
         self.configuration = configuration
         executor = configuration.executor ?? FileExecutor()  // live
@@ -107,7 +114,11 @@ public actor Store {
         appliedSpeakers.finish()
         stateSpeakers.finish()
         noticeSpeakers.finish()
+        if pageDeaths.isOver {
+            do { try perform("closing") { _ in } } catch {}  // kept: a mark too many costs a smaller page, no more
+        }
         do {
+            try checkpointer?.close()
             // The file is whole then, also for who copies it without its `-wal`; another process at work may prevent it.
             try database.writeWithoutTransaction { db in
                 do { _ = try db.checkpoint(.truncate) } catch let error as DatabaseError
@@ -128,12 +139,14 @@ public actor Store {
     func perform<T>(_ doing: String, _ body: (Database) throws -> T) throws(StoreFailure) -> T {
         do {
             let breaker = configuration.statementHook == nil ? nil : breaker
-            return try database.write { db in
+            let pages = pageDeaths
+            let result = try database.write { db in
                 // A test's time; live, the triggers read the system's by themselves.
                 if configuration.fixesTriggerClock {
                     try Clock.setWall(db, configuration.clock.nowMilliseconds)
                 }
                 breaker?.begin()
+                try pages.write(db)
                 try ChangeRows.fold(db)
                 let sequence = try ChangeRows.sequence(db)
                 let result = try body(db)
@@ -141,7 +154,10 @@ public actor Store {
                 try breaker?.check()
                 return result
             }
+            pageDeaths.noteWritten()
+            return result
         } catch {
+            unsentRecords.forget()
             throw failure(error, doing)
         }
     }

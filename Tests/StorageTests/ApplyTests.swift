@@ -1,4 +1,5 @@
 import GRDB
+import GRDBSQLite
 @testable import Storage
 import SyncCore
 import Testing
@@ -13,6 +14,100 @@ struct ApplyTests {
         #expect(try await f.store.position().checkpoint == 3)
         #expect(try f.queue().isEmpty)
         #expect(try f.int("SELECT applying FROM sync_clock") == 0)
+    }
+
+    @Test("DL-22 edits between slices, and one that was rolled back: each slice knows what is unsent by then")
+    func editsBetweenSlices() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try await f.apply(record("card", "c2", 4, ["name": "Two", "idList": "l1"]))
+        var version: Int64 = 4
+        for round in 0..<5 {
+            let edited = round % 2 == 0 ? "c1" : "c2"
+            try f.sql("UPDATE card SET name = 'mine \(round)' WHERE id = ?", [edited])
+            for _ in 0..<2 {
+                version += 2
+                try await f.apply(
+                    record("card", "c1", version - 1, ["name": "theirs", "idList": "l1"]),
+                    record("card", "c2", version, ["name": "theirs", "idList": "l1"]))
+                #expect(try f.text("SELECT name FROM card WHERE id = '\(edited)'") == "mine \(round)")
+                #expect(try f.text("SELECT name FROM card WHERE id <> '\(edited)'") == "theirs")
+            }
+            try await f.drain(from: version + 100)
+            version += 200
+        }
+        // A slice that fails has looked at the queue; what it remembers goes with it.
+        try f.sql(
+            "CREATE TRIGGER boom BEFORE UPDATE ON sync_meta WHEN NEW.key = 'checkpoint' BEGIN SELECT RAISE(ABORT, 'x'); END"
+        )
+        try f.sql("UPDATE card SET name = 'mine' WHERE id = 'c1'")
+        await #expect(throws: StoreFailure.self) {
+            try await f.apply(record("card", "c2", version + 1, ["name": "new", "idList": "l1"]))
+        }
+        try f.sql("DROP TRIGGER boom")
+        try await f.drain(from: version + 100)
+        try f.sql("UPDATE card SET name = 'mine' WHERE id = 'c2'")
+        try await f.apply(record("card", "c2", version + 200, ["name": "new", "idList": "l1"]))
+        #expect(try f.text("SELECT name FROM card WHERE id = 'c2'") == "mine")
+    }
+
+    @Test("A slice leaves the app's prepared statements as they are")
+    func keepsStatements() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        func compiled() throws -> Int32 {
+            try f.store.database.write { db in
+                let statement = try db.cachedStatement(sql: "UPDATE card SET name = 'x' WHERE id = 'c1'")
+                try statement.execute()
+                return sqlite3_stmt_status(statement.sqliteStatement, SQLITE_STMTSTATUS_REPREPARE, 0)
+            }
+        }
+        let before = try compiled()
+        for version in 4..<8 {
+            try await f.apply(record("list", "l1", Int64(version), ["name": "L", "idBoard": "b1"]))
+        }
+        #expect(try compiled() == before)
+    }
+
+    @Test(
+        "Rows of several tables and shapes in one slice: each stands as the server says, and what breaks one holds it alone"
+    )
+    func mixedSlice() async throws {
+        let f = try Fixture()
+        try f.sql(
+            "CREATE TRIGGER no_seven BEFORE INSERT ON card WHEN NEW.pos = 7 BEGIN SELECT RAISE(ABORT, 'no seven'); END")
+        var records: [ServerRecord] = []
+        var version: Int64 = 0
+        func add(_ entity: String, _ id: String, _ fields: [String: FieldValue]) {
+            version += 1
+            records.append(record(entity, id, version, fields))
+        }
+        add("board", "b0", ["name": "B"])
+        for n in 0..<60 {
+            if n % 20 == 0 { add("list", "l\(n / 20)", ["name": "L", "idBoard": "b0", "pos": 1.5]) }
+            add(
+                "card", "c\(n)",
+                ["name": "C", "idList": .string("l\(n / 20)"), "pos": .int(Int64(n)), "closed": .bool(n % 2 == 0)])
+            if n % 7 == 0 { add("card", "s\(n)", ["name": "short", "idList": .string("l\(n / 20)")]) }
+        }
+        add("card", "c1", ["name": "later", "idList": "l0"])
+        add("card", "wrong", ["name": 5, "idList": "l0"])
+        add("card", "orphan", ["name": "O", "idList": "l9"])
+        let slice = PageSlice(records: records, from: 0, checkpoint: version, epoch: Fixture.epoch)
+        let report = try await f.store.apply(slice)
+        #expect(report.held == 3)
+        #expect(try f.int("SELECT count(*) FROM card") == 59 + 9)
+        #expect(try f.text("SELECT name FROM card WHERE id = 'c1'") == "later")
+        #expect(try f.int("SELECT pos FROM card WHERE id = 'c1'") == 1)
+        #expect(
+            try f.int(
+                "SELECT count(*) FROM card WHERE closed = (CAST(substr(id, 2) AS INTEGER) % 2 = 0) AND id GLOB 'c*'")
+                == 59)
+        let held = try await f.store.held().map { "\($0.record.id) \($0.reason.rawValue)" }.sorted()
+        #expect(held == ["c7 constraint", "orphan parent", "wrong type"])
+        #expect(try f.int("SELECT version FROM sync_record WHERE id = 'c1'") == Int(version) - 2)
+        #expect(try f.int("SELECT count(*) FROM sync_record") == 1 + 3 + 59 + 9)
+        #expect(try await f.store.integrityProblems().isEmpty)
     }
 
     @Test("DL-05 a slice that fails leaves rows and checkpoint as they were")

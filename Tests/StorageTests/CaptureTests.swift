@@ -14,8 +14,8 @@ struct CaptureTests {
         #expect(
             try f.queue() == [
                 #"create board b1 {"name":{"new":"A"}}"#,
-                #"update board b1 {"name":{"old":"A","new":"B"},"closed":{"old":null,"new":1}}"#,
-                #"delete board b1 {"name":{"old":"B"},"closed":{"old":1}}"#,
+                #"update board b1 {"name":{"old":"A","new":"B"},"closed":{"old":null,"new":true}}"#,
+                #"delete board b1 {"name":{"old":"B"},"closed":{"old":true}}"#,
             ])
         let rows = try f.rows("SELECT * FROM sync_change ORDER BY position")
         #expect(rows.map { $0["sequence"] as Int64 } == [1, 2, 3])
@@ -71,7 +71,7 @@ struct CaptureTests {
         #expect(
             try f.queue().suffix(2) == [
                 #"delete list l1 {"name":{"old":"L"},"idBoard":{"old":"b1"},"pos":{"old":null}}"#,
-                #"update board b1 {"closed":{"new":1,"old":null}}"#,
+                #"update board b1 {"closed":{"new":true,"old":null}}"#,
             ])
         try f.sql("INSERT OR REPLACE INTO board (id, name, closed) VALUES ('b1', 'A', 1)")
         #expect(try f.int("SELECT count(*) FROM sync_change") == 4)

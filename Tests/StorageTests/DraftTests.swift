@@ -92,7 +92,7 @@ struct DraftTests {
         #expect(claim.changes.map(\.change.sequence) == claim.changes.map(\.change.sequence).sorted())
         // From now on it is like any other.
         try f.sql("UPDATE board SET closed = 1 WHERE id = 'b1'")
-        #expect(try f.queue().last == #"update board b1 {"closed":{"old":null,"new":1}}"#)
+        #expect(try f.queue().last == #"update board b1 {"closed":{"old":null,"new":true}}"#)
         try await f.drain()
     }
 

@@ -35,4 +35,29 @@ struct PageDeathTests {
         for _ in 0..<100 { limit = try await f.store.beginPage(limit: 8) }
         #expect(limit == 1)
     }
+
+    @Test("PRC-21 asking again and again whether there is news writes nothing; the end is noted with the next write")
+    func idle() async throws {
+        let file = try TestFile()
+        let f = try Fixture(file: file)
+        let other = try DatabaseQueue(path: file.path)
+        _ = try await f.store.beginPage(limit: 8)
+        try await f.store.endPage()
+        let before = try other.read { try Int.fetchOne($0, sql: "PRAGMA data_version") }
+        for _ in 0..<20 {
+            #expect(try await f.store.beginPage(limit: 8) == 8)
+            try await f.store.endPage()
+        }
+        #expect(try other.read { try Int.fetchOne($0, sql: "PRAGMA data_version") } == before)
+        // Killed at rest, each time after something was written: no death over a page.
+        try f.store.database.close()
+        for _ in 0..<8 {
+            let next = try Fixture(file: file)
+            #expect(try await next.store.beginPage(limit: 8) == 8)
+            try await next.store.endPage()
+            _ = try await next.store.settle(Settlement(), claim: nil)
+            try next.store.database.close()
+        }
+        try other.close()
+    }
 }

@@ -87,6 +87,13 @@ final class RawStatement {
         }
     }
 
+    /// A text of the row; empty for NULL.
+    func text(_ column: CInt) -> String {
+        guard let start = sqlite3_column_text(handle, column) else { return "" }
+        let bytes = UnsafeBufferPointer(start: start, count: Int(sqlite3_column_bytes(handle, column)))
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
     /// An integer of the row; `nil` for NULL.
     func integer(_ column: CInt) -> Int64? {
         sqlite3_column_type(handle, column) == SQLITE_NULL ? nil : sqlite3_column_int64(handle, column)

@@ -18,6 +18,7 @@ final class RecordMarks {
     private let db: Database
     private let pass: PassState
     private let hasQueue: Bool
+    private let unsent: UnsentRecords?
     private var noted: [(record: RecordKey, version: Int64, extra: String?)] = []
     private var versions: RawStatement?
     private var changes: RawStatement?
@@ -26,8 +27,10 @@ final class RecordMarks {
     /// So many rows are written by one statement.
     private static let mostRows = 32
 
-    init(_ db: Database, _ pass: PassState, hasQueue: Bool) {
+    /// - Parameter unsent: what is remembered of the queue, where this is a slice of a page.
+    init(_ db: Database, _ pass: PassState, hasQueue: Bool, _ unsent: UnsentRecords?) {
         self.db = db
+        self.unsent = unsent
         self.pass = pass
         self.hasQueue = hasQueue
     }
@@ -38,8 +41,11 @@ final class RecordMarks {
         let highest = try Meta.integer(db, .highest) ?? .max
         let isNew = !pass.isRunning && records.allSatisfy { $0.version > highest }
         guard hasQueue || !isNew else { return Array(repeating: Look(), count: records.count) }
+        if hasQueue { try unsent?.refresh(db) }
         return try records.map { record in
-            Look(held: isNew ? nil : try find(record.key), isUnsent: try hasQueue && hasChanges(record.key))
+            var look = Look(held: isNew ? nil : try find(record.key))
+            if hasQueue { look.isUnsent = try unsent?.contains(record.key) ?? hasChanges(record.key) }
+            return look
         }
     }
 
@@ -84,6 +90,11 @@ final class RecordMarks {
 
     /// The record's row is what the server says in this version.
     func note(_ record: ServerRecord, extra: String?) { noted.append((record.key, record.version, extra)) }
+
+    /// Writes what was noted where this record is among it: it stands twice in the slice.
+    func flush(for key: RecordKey) throws {
+        if noted.contains(where: { $0.record.id == key.id }) { try flush() }
+    }
 
     /// Writes what was noted.
     func flush() throws {

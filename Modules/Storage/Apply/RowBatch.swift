@@ -133,4 +133,7 @@ extension SliceApplier {
             for (record, _) in batch.records.dropFirst(written) { try takeOne(record, &waiting) }
         }
     }
+
+    /// Whether the record's table has references, or none is declared.
+    func refers(_ record: ServerRecord) throws -> Bool { try table(record.key.entity)?.needs.isEmpty != true }
 }

@@ -22,7 +22,8 @@ final class SliceApplier {
     /// Fields (`card.desc`) that the server's records are known to lack.
     private var missingFields: Set<String> = []
 
-    init(_ db: Database, _ context: ApplyContext, now: Int64) throws {
+    /// - Parameter unsent: what is remembered of the queue, where this is a slice of a page.
+    init(_ db: Database, _ context: ApplyContext, now: Int64, unsent: UnsentRecords? = nil) throws {
         self.db = db
         self.context = context
         self.now = now
@@ -31,7 +32,7 @@ final class SliceApplier {
         hasQueue =
             try Row.fetchOne(db.cachedStatement(sql: "SELECT 1 FROM sync_change LIMIT 1")) != nil || !Drafts.isEmpty(db)
         hasHeld = try !HeldRecords.isEmpty(db)
-        marks = RecordMarks(db, pass, hasQueue: hasQueue)
+        marks = RecordMarks(db, pass, hasQueue: hasQueue, unsent)
     }
 
     /// What became of one record.
@@ -50,7 +51,9 @@ final class SliceApplier {
             let isNext = record.version > highest
             highest = max(highest, record.version)
             if isNext, try goesWithOthers(record, look, &waiting) { continue }
-            try writeBatches(&waiting)
+            // What is replayed over an unsent edit has nothing to do with the rows that wait, unless it may refer to them.
+            let standsAlone = try isNext && look.isUnsent && !hasHeld && record.presence == .live && !refers(record)
+            if !standsAlone { try writeBatches(&waiting) }
             try takeOne(record, &waiting)
         }
         try writeBatches(&waiting)
@@ -248,7 +251,7 @@ final class SliceApplier {
 
     /// The record becomes the base, and what is unsent is replayed on top.
     private func rebase(_ record: ServerRecord, _ table: AppliedTable) throws -> Taken {
-        try marks.flush()
+        try marks.flush(for: record.key)
         let stored = try StoredRecord.read(db, record.key)
         if let stored, stored.version > record.version, try !pass.isNew(db, record.key) { return .done }
         let changes = try Base.remaining(db, of: record.key, context.schema)

@@ -2,7 +2,7 @@ import SyncCore
 
 /// The expressions that the capture triggers are made of.
 ///
-/// Values are written as JSON of the raw column: booleans as 0 and 1, `json` as JSON, bytes as hex. Doubles are written
+/// Values are written as JSON in the wire's form, so that a claim need not write them anew, but for bytes, which are hex. Doubles are written
 /// with 20 digits: SQLite's JSON functions keep 15, which would not come back the same. Its decimal form is exact enough
 /// below 1e100 only, so a large double is written as text, `p800:` and the decimal form of its 2^800th part.
 enum CaptureSQL {
@@ -59,6 +59,11 @@ enum CaptureSQL {
         return "CASE WHEN abs(\(column)) < 1e60 THEN printf('%!.20g', \(column)) ELSE \(large) END"
     }
 
+    /// An integer as `true` or `false`.
+    private static func truth(_ column: String) -> String {
+        "CASE \(column) <> 0 WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE 'null' END"
+    }
+
     /// A stored value as JSON, as the declared kind reads it.
     ///
     /// Each mention of a column costs each statement on the table, which compiles its triggers: one is enough mostly.
@@ -66,7 +71,8 @@ enum CaptureSQL {
         switch kind {
         case .json: "CASE WHEN json_valid(\(column)) THEN json(\(column)) ELSE json_quote(\(column)) END"
         case .text, .date: "json_quote(CAST(\(column) AS TEXT))"
-        case .integer, .boolean: "json_quote(CAST(\(column) AS INTEGER))"
+        case .integer: "json_quote(CAST(\(column) AS INTEGER))"
+        case .boolean: truth("CAST(\(column) AS INTEGER)")
         case .data: "CASE WHEN \(column) IS NULL THEN 'null' ELSE '\"' || hex(\(column)) || '\"' END"
         case .real:
             """
@@ -86,8 +92,10 @@ enum CaptureSQL {
             // SQLite makes texts of numbers in such a column, and `json_quote` refuses bytes.
             field.isRequired
                 ? "CASE WHEN \(column) IS NULL THEN \(null) ELSE json_quote(\(column)) END" : "json_quote(\(column))"
-        case .integer, .boolean:
+        case .integer:
             "CASE typeof(\(column)) WHEN 'integer' THEN \(column) WHEN 'null' THEN \(null) ELSE \(wrong) END"
+        case .boolean:
+            "CASE typeof(\(column)) WHEN 'integer' THEN \(truth(column)) WHEN 'null' THEN \(null) ELSE \(wrong) END"
         case .real:
             """
             CASE typeof(\(column)) WHEN 'real' THEN CASE WHEN abs(\(column)) <= 1.7976931348623157e308 \

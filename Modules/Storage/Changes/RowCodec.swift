@@ -82,7 +82,8 @@ enum RowCodec {
         }
     }
 
-    /// What a value in a change's JSON is: as the trigger wrote it (booleans 0 and 1, bytes as hex), or in the wire's form.
+    /// What a value in a change's JSON is: as the trigger wrote it (bytes as hex; an earlier version's booleans as 0 and 1), or
+    /// in the wire's form.
     static func value(raw: FieldValue, of field: FieldSchema) -> FieldValue {
         switch (field.kind, raw) {
         case (.boolean, .int(let number)): .bool(number != 0)

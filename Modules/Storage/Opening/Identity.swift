@@ -5,13 +5,15 @@ import SyncCore
 /// Which device this is: a file that was restored or copied is another one (PRC-19).
 ///
 /// The file notes where it lives (volume and inode) with its device id, and how often it was opened (``Generation``).
-/// Another place, or fewer openings than are noted beside it, mean a copy: it gets a new device id, and the unsent
+/// Another place, another installation (``InstallToken``), or fewer openings than are noted beside it, mean a copy: it gets a new device id, and the unsent
 /// changes keep the earlier one, under which the server may know them. Keys are random, so none is ever repeated.
 enum Identity {
     /// Checks the file in the transaction that opens it.
     /// - Parameter noted: the number beside the file.
     /// - Returns: the number to note once the transaction stands.
-    static func check(_ db: Database, path: String, noted: Int64?, now: Int64) throws -> Int64 {
+    static func check(
+        _ db: Database, path: String, noted: Int64?, _ installation: (any InstallToken)?, now: Int64
+    ) throws -> Int64 {
         let home = home(of: path)
         let generation = try Meta.integer(db, .generation) ?? 0
         // Above both, so that the copy and what it was copied from part for good.
@@ -20,6 +22,7 @@ enum Identity {
         guard let device = try Meta.text(db, .device) else {
             try Meta.set(db, .device, Clock.key(db))
             try Meta.set(db, .home, home)
+            try noteInstallation(db, path, installation)
             return next
         }
         let earlier = try Meta.text(db, .home)
@@ -27,10 +30,45 @@ enum Identity {
             try renew(db, from: device, home: home, why: "The file is a copy.", now: now)
         } else if let noted, generation < noted {
             try renew(db, from: device, home: home, why: "The file is an older copy of itself.", now: now)
+        } else if home != nil, try isElsewhere(db, path, installation) {
+            try renew(db, from: device, home: home, why: "The file was restored from a backup.", now: now)
         } else if earlier == nil, home != nil {
             try Meta.set(db, .home, home)
         }
+        try noteInstallation(db, path, installation)
         return next
+    }
+
+    /// Whether the installation is another one than the file knows.
+    private static func isElsewhere(_ db: Database, _ path: String, _ installation: (any InstallToken)?) throws -> Bool
+    {
+        guard let installation, let known = try Meta.text(db, .install) else { return false }
+        do {
+            return try installation.token(for: path) != known
+        } catch {
+            // It may be there: a device that is locked does not show it.
+            return false
+        }
+    }
+
+    /// The token is kept before the transaction stands: killed between the two, one that is there already is taken over where
+    /// the file has none, and else the next opening gives a new device id, once.
+    private static func noteInstallation(_ db: Database, _ path: String, _ installation: (any InstallToken)?) throws {
+        guard let installation, home(of: path) != nil else { return }
+        let known = try Meta.text(db, .install)
+        do {
+            let kept = try installation.token(for: path)
+            if let kept, kept == known { return }
+            if let kept, !kept.isEmpty, known == nil { return try Meta.set(db, .install, kept) }
+            let token = try Clock.freshKey(db)
+            try installation.keep(token, for: path)
+            try Meta.set(db, .install, token)
+        } catch let error as DatabaseError {
+            throw error
+        } catch {
+            // Without a token the file is told by its place alone; the next opening tries again.
+            return
+        }
     }
 
     /// Gives the file a new device id.

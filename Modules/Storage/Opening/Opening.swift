@@ -50,6 +50,8 @@ enum Opening {
         var context: ApplyContext
         /// Breaks off what a test's hook refuses.
         var breaker: StatementBreaker?
+        /// The file, where this module opened it.
+        var file: String?
         /// Where a corrupt file was moved to.
         var movedAside: String?
     }
@@ -88,7 +90,8 @@ enum Opening {
         do {
             try check(database, path)
             let context = try prepare(database, schema, account: account, configuration)
-            return Opened(database: database, context: context, breaker: breaker)
+            return Opened(
+                database: database, context: context, breaker: breaker, file: path == ":memory:" ? nil : path)
         } catch {
             do { try database.close() } catch let second {
                 throw StoreFailure(second, while: "\(error.message); closing")
@@ -137,7 +140,8 @@ enum Opening {
                 // PRC-04: whoever was sending is not at work any more, unless it holds the lease.
                 if try !Lease.isTaken(db, now: configuration.clock.nowMilliseconds) { try ChangeTable.recover(db) }
                 let number = try Identity.check(
-                    db, path: database.path, noted: generation.read(), now: configuration.clock.nowMilliseconds)
+                    db, path: database.path, noted: generation.read(), configuration.installToken,
+                    now: configuration.clock.nowMilliseconds)
                 if configuration.createsTables { try AppTables.create(db, schema) }
                 try AppTables.check(db, schema)
                 try TriggerSetup.install(db, schema, now: configuration.clock.nowMilliseconds)

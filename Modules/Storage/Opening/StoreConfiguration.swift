@@ -29,6 +29,9 @@ public struct StoreConfiguration: Sendable {
     public var migrations: AppMigrations?
     /// Derived data of the app's, rebuilt in the transaction that touches what it depends on.
     public var snapshots: [SnapshotBuilder]
+    /// Tells a database that was restored from a backup; on Apple's platforms a file that no backup carries, elsewhere `nil`:
+    /// then volume and inode alone do.
+    public var installToken: (any InstallToken)?
     /// For tests: sees each SQL statement before it runs on the writing connection; `false` breaks it off.
     ///
     /// The text costs more than many a statement does, so it is made only for who asks for it.
@@ -41,6 +44,7 @@ public struct StoreConfiguration: Sendable {
         keySeed: Int64? = nil, fixesTriggerClock: Bool = false,
         executor: (any SerialExecutor)? = FileExecutor(),  // live
         createsTables: Bool = true, migrations: AppMigrations? = nil, snapshots: [SnapshotBuilder] = [],
+        installToken: (any InstallToken)? = PlatformInstallToken.live,  // live
         statementHook: StatementHook? = nil
     ) {
         self.synchronous = synchronous
@@ -53,6 +57,7 @@ public struct StoreConfiguration: Sendable {
         self.createsTables = createsTables
         self.migrations = migrations
         self.snapshots = snapshots
+        self.installToken = installToken
         self.statementHook = statementHook
     }
 }

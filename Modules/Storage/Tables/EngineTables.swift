@@ -38,7 +38,8 @@ enum EngineTables {
         for table in tables { try db.execute(sql: "DELETE FROM \(table)") }
         try Payloads.empty(db)
         try db.execute(sql: "UPDATE sync_clock SET queued = 0, \"unit\" = NULL, intent = NULL")
-        let kept = [Meta.Key.format, .home, .generation, .schema].map { "'\($0.rawValue)'" }.joined(separator: ", ")
+        let keys: [Meta.Key] = [.format, .home, .install, .generation, .schema]
+        let kept = keys.map { "'\($0.rawValue)'" }.joined(separator: ", ")
         try db.execute(sql: "DELETE FROM sync_meta WHERE key NOT IN (\(kept))")
     }
 

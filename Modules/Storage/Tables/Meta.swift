@@ -7,6 +7,8 @@ enum Meta {
         case format
         /// The device id, and the place (volume and inode) at which the file was when it was given.
         case device, home
+        /// The installation at which that was, where the platform can tell (``InstallToken``).
+        case install
         /// Counts openings and claims; also kept outside the file, so that an older copy of it is noticed.
         case generation
         /// Whose database it is.

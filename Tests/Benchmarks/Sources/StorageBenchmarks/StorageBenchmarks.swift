@@ -1,6 +1,6 @@
 import Measuring
 
-/// `Tests/Benchmarks/run storage [write] [apply] [queue] [long] [dirty]`: what the local database costs, beside the bare statements.
+/// `Tests/Benchmarks/run storage [write] [apply] [queue] [long] [dirty] [claim]`: what the local database costs, beside the bare statements.
 @main
 struct StorageBenchmarks {
     static func main() async throws {
@@ -12,6 +12,7 @@ struct StorageBenchmarks {
                 ("queue", LongQueue.run),
                 ("long", LongDownload.run),
                 ("dirty", DirtyWrite.run),
+                ("claim", ClaimAndSettle.run),
             ])
     }
 }
