@@ -23,9 +23,7 @@ enum CaptureSQL {
     static let last = "coalesce((SELECT max(position) FROM sync_change), 0)"
 
     /// The stamp of the newest change.
-    static let lastStamp = """
-        coalesce((SELECT stamp FROM sync_change WHERE position = (SELECT max(position) FROM sync_change)), 0)
-        """
+    static let lastStamp = "coalesce((SELECT stamp FROM sync_change ORDER BY position DESC LIMIT 1), 0)"
 
     /// The number that was given last: that of the newest change, or one whose change is there no more.
     static let sequence = "max(sequence, \(last))"
