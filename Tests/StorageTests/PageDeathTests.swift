@@ -43,12 +43,12 @@ struct PageDeathTests {
         let other = try DatabaseQueue(path: file.path)
         _ = try await f.store.beginPage(limit: 8)
         try await f.store.endPage()
-        let before = try other.read { try Int.fetchOne($0, sql: "PRAGMA data_version") }
+        let before = try await other.read { try Int.fetchOne($0, sql: "PRAGMA data_version") }
         for _ in 0..<20 {
             #expect(try await f.store.beginPage(limit: 8) == 8)
             try await f.store.endPage()
         }
-        #expect(try other.read { try Int.fetchOne($0, sql: "PRAGMA data_version") } == before)
+        #expect(try await other.read { try Int.fetchOne($0, sql: "PRAGMA data_version") } == before)
         // Killed at rest, each time after something was written: no death over a page.
         try f.store.database.close()
         for _ in 0..<8 {
