@@ -55,6 +55,17 @@ struct KilledProcessTests {
         #expect(seen.all == ["0 0", "2 3"])
     }
 
+    @Test("PRC-12, I4 a write that the app's suspension meets is broken off, and holds no lock; the next one works")
+    func suspended() async throws {
+        let file = try TestFile()
+        #expect(try Victim.run(["suspend", file.path, "0"]) == .finished)
+        try await look(at: file) { store in
+            let rows = try await store.database.read { try String.fetchAll($0, sql: "SELECT id FROM board") }
+            #expect(rows == ["b3"])
+            #expect(try await store.queued().map(\.change.record.id) == ["b3"])
+        }
+    }
+
     @Test("PRC-06, I1 a verdict with the claim of the next: both, or the change is there as it was")
     func verdict() async throws {
         let seen = Tally()

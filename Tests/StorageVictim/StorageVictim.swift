@@ -43,6 +43,7 @@ struct StorageVictim {
             let key = try await prepareVerdict(store)
             fuse.light(statement)
             try await verdict(store, key)
+        case "suspend": try await suspend(store)
         case "pull":
             fuse.light(statement)
             try await pull(store, records: Int64(words.count > 4 ? words[4] : "") ?? 1_000)
@@ -96,6 +97,22 @@ struct StorageVictim {
     private static func verdict(_ store: Store, _ key: String) async throws {
         let outcome = Settlement.Outcome(changeID: key, kind: .applied(version: 7, overwrote: [:], serverID: nil))
         _ = try await store.settle(Settlement(outcomes: [outcome]), claim: ClaimLimits(maxChanges: 1))
+    }
+
+    /// The system announces, amid a write, that it suspends the app: the write ends at once and leaves nothing; the next one
+    /// after the app is awake again is as any other.
+    private static func suspend(_ store: Store) async throws {
+        do {
+            try await store.write { db in
+                try db.execute(sql: "INSERT INTO board (id, name) VALUES ('b1', 'A')")
+                NotificationCenter.default.post(name: Database.suspendNotification, object: nil)
+                try db.execute(sql: "INSERT INTO board (id, name) VALUES ('b2', 'B')")
+            }
+            exit(3)
+        } catch let failure where failure.kind == .io {
+            NotificationCenter.default.post(name: Database.resumeNotification, object: nil)
+        }
+        try await store.write { try $0.execute(sql: "INSERT INTO board (id, name) VALUES ('b3', 'C')") }
     }
 
     /// A first download of so many records, from where the file stands.

@@ -92,7 +92,7 @@ extension SliceApplier {
         guard record.presence == .live, !look.isUnsent, !pass.journalsLosses, let table = try table(record.key.entity),
             table.isNarrow
         else { return false }
-        if marks.isBelow(record, look.held) { return true }
+        if marks.isBelow(record, look.held) { return !hasHeld }
         batches.row.removeAll(keepingCapacity: true)
         let shape: AppliedTable.Shape
         do { shape = try table.bind(record, into: &batches.row) } catch is ValueMismatch { return false }

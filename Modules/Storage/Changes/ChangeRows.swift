@@ -104,7 +104,7 @@ enum ChangeRows {
     static func nextStamp(_ db: Database, now: Int64) throws -> Stamp {
         try db.cachedStatement(
             sql: """
-                UPDATE sync_clock SET stamp = max(stamp + 1, \(CaptureSQL.lastStamp) + 1, coalesce(wall, ?) << 16)
+                UPDATE sync_clock SET stamp = max(stamp + 1, \(CaptureSQL.foundStamp) + 1, coalesce(wall, ?) << 16)
                 WHERE one = 1
                 """
         ).execute(arguments: [now])
