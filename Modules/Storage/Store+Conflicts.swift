@@ -41,7 +41,7 @@ extension Store {
         guard let loser = entry.winner == "mine" ? entry.theirs : entry.mine else {
             throw refuse("no losing value was kept")
         }
-        let writer = RowWriter(entity)
+        let writer = RowWriter(entity, asUser: true)
         guard let field = entry.field else {
             guard case .object(let fields) = loser else { throw refuse("it is about no value") }
             return try writer.upsert(db, entry.record.id, fields.filter { entity.field($0.key) != nil })

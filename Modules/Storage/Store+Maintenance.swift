@@ -10,7 +10,7 @@ extension Store {
             found += try Row.fetchAll(db, sql: "PRAGMA foreign_key_check").map { row in
                 "a row of \(row[0] as String) refers to a missing row of \(row[2] as String)"
             }
-            let counted = try Int.fetchOne(db, sql: "SELECT queued FROM sync_clock") ?? 0
+            let counted = try ChangeRows.queued(db)
             let queued = try Int.fetchOne(db, sql: "SELECT count(*) FROM sync_change") ?? 0
             if counted != queued { found.append("the queue has \(queued) changes and counts \(counted)") }
             return found

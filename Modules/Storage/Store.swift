@@ -134,7 +134,7 @@ public actor Store {
                     try Clock.setWall(db, configuration.clock.nowMilliseconds)
                 }
                 breaker?.begin()
-                let sequence = try ChangeRows.sequence(db)
+                let sequence = try ChangeRows.foldIfNeeded(db)
                 let result = try body(db)
                 observer.note(try ChangeRows.sequence(db) != sequence)
                 try breaker?.check()

@@ -13,7 +13,7 @@ struct Boards: AsyncParsableCommand {
             """,
         subcommands: [
             ImportCommand.self, ReplayCommand.self, AddCommand.self, SetCommand.self, DeleteCommand.self,
-            ShowCommand.self,
+            ShowCommand.self, SummaryCommand.self,
             StatusCommand.self, PendingCommand.self, CancelCommand.self, FailuresCommand.self, RetryCommand.self,
             DiscardCommand.self, ConflictsCommand.self, SyncCommand.self, ServeCommand.self, BackupCommand.self,
             DemoCommand.self,

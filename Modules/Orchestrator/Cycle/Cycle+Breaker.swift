@@ -6,19 +6,20 @@ extension SyncEngine {
     /// What trips it is a server that was reached and fails: 5xx, time-outs, resets. A 4xx is an answer of a server that
     /// works; no connection, a foreign answer and a cancellation tell nothing about it.
     func note(_ failure: ExchangeFailure) {
-        logger.info("request failed", metadata: ["failure": "\(failure)"])
+        logger.info("request failed", metadata: ["failure": "\(failure.redacted)"])
         let now = watch.milliseconds()
         if failure.isCancelled || !failure.reachedServer {
-            breaker.learnedNothing(nowMilliseconds: now)
+            gate.breaker.learnedNothing(nowMilliseconds: now)
         } else if let status = failure.status, (400..<500).contains(status) {
             noteSuccess()
         } else if failure.kind == .temporary || failure.kind == .temporaryLonger || failure.kind == .network {
-            let was = breaker.state
-            breaker.failed(nowMilliseconds: now)
-            guard case .open = breaker.state, was != breaker.state else { return }
-            let left = breaker.remaining(nowMilliseconds: now)
-            breakerCause = failure.description
-            logger.warning("the server is left alone", metadata: ["milliseconds": "\(left)", "cause": "\(failure)"])
+            let was = gate.breaker.state
+            gate.breaker.failed(nowMilliseconds: now)
+            guard case .open = gate.breaker.state, was != gate.breaker.state else { return }
+            let left = gate.breaker.remaining(nowMilliseconds: now)
+            gate.breakerCause = failure.description
+            logger.warning(
+                "the server is left alone", metadata: ["milliseconds": "\(left)", "cause": "\(failure.redacted)"])
             send(.breakerOpened(milliseconds: left, cause: failure.description))
         } else {
             noteSuccess()
@@ -27,10 +28,10 @@ extension SyncEngine {
 
     /// The server answered as it should, whatever its verdicts.
     func noteSuccess() {
-        let was = breaker.state
-        breaker.succeeded()
+        let was = gate.breaker.state
+        gate.breaker.succeeded()
         guard was != .closed else { return }
-        breakerCause = nil
+        gate.breakerCause = nil
         send(.breakerClosed)
     }
 }

@@ -31,6 +31,83 @@ extension SyncEngine {
         }
     }
 
+    /// Builds what goes out for changes of the handlers' entities that are sent for the first time, and keeps it, so that
+    /// their keys mean the same for ever. What a handler cannot build is set aside, visibly, and what needs it waits; the
+    /// rest of the batch is claimed anew.
+    /// - Returns: the new take where something was set aside; `nil` where the claim may go as it is.
+    func withoutUnbuilt(_ claim: Claim, _ urgency: Urgency, _ report: inout CycleReport) async throws(StoreFailure)
+        -> Take?
+    {
+        if !arePayloadsPruned {
+            try await store.prunePayloads()
+            arePayloadsPruned = true
+        }
+        let builders = self.builders
+        let own = claim.changes.map(\.change).filter { builders[$0.record.entity] != nil }
+        let kept = try await store.payloads(of: own.map(\.id))
+        var failures: [ChangeResult] = []
+        func refuse(_ change: Change, _ fault: String) {
+            if let handler = builders[change.record.entity] { failed(handler, message: fault) }
+            let rejection = Rejection(
+                code: .init(rawValue: "payload"), message: "What goes out for it could not be built: \(fault)")
+            failures.append(ChangeResult(changeID: change.id, verdict: .rejected(rejection)))
+        }
+        var built: [Change] = []
+        for var change in own where kept[change.id] == nil {
+            do {
+                if let payload = try builders[change.record.entity]?.buildPayload(change) {
+                    change.fields = payload.fields
+                }
+                built.append(change)
+            } catch {
+                refuse(change, "\(error)")
+            }
+        }
+        if try await !isKept(built) {
+            // One of them has no form on the wire: that handler's mistake, and nobody else's.
+            for change in built where try await !isKept([change]) {
+                refuse(change, "a value of it has no form on the wire")
+            }
+        }
+        guard !failures.isEmpty else { return nil }
+        report.refused += failures.count
+        return try await queue.settle(claim, results: failures, stamp: nil, backoffSeconds: nil, urgency: urgency)
+    }
+
+    /// Keeps what was built, in one transaction; `false` where a value cannot be said on the wire.
+    private func isKept(_ built: [Change]) async throws(StoreFailure) -> Bool {
+        guard !built.isEmpty else { return true }
+        do throws(StoreFailure) {
+            try await store.keepPayloads(built)
+            return true
+        } catch {
+            guard error.kind == .invalid else { throw error }
+            return false
+        }
+    }
+
+    /// The changes as they go out.
+    func payload(of claim: Claim?) async throws(StoreFailure) -> [Change] {
+        guard let claim else { return [] }
+        let changes = claim.changes.map(\.change)
+        let builders = self.builders
+        let own = builders.isEmpty ? [] : changes.filter { builders[$0.record.entity] != nil }.map(\.id)
+        guard !own.isEmpty else { return changes }
+        let kept = try await store.payloads(of: own)
+        return changes.map { change in
+            var change = change
+            if let fields = kept[change.id] { change.fields = fields }
+            return change
+        }
+    }
+
+    /// The app's own handlers by entity; a declared one sends its changes as they are.
+    private var builders: [String: any Syncable] {
+        Dictionary(
+            handlers.filter { !($0 is EntitySchema) }.map { ($0.schema.name, $0) },
+            uniquingKeysWith: { first, _ in first })
+    }
+
     /// These records came, and stand with their checkpoint.
     func tellApplied(_ records: [ServerRecord]) async {
         for handler in handlers {
@@ -44,6 +121,12 @@ extension SyncEngine {
     func tellDecided(_ claim: Claim, _ results: [ChangeResult]) async {
         guard !handlers.isEmpty else { return }
         let decided = Set(results.filter(\.verdict.isDecided).map(\.changeID))
+        let builders = self.builders
+        let own = claim.changes.map(\.change).filter { builders[$0.record.entity] != nil && decided.contains($0.id) }
+        do throws(StoreFailure) { try await store.dropPayloads(of: own.map(\.id)) } catch {
+            // The next start of the program drops them.
+            logger.error("built payloads were not dropped", metadata: ["failure": "\(error.redacted)"])
+        }
         for handler in handlers {
             let changes = claim.changes.map(\.change)
                 .filter { $0.record.entity == handler.schema.name && decided.contains($0.id) }

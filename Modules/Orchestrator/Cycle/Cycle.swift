@@ -15,6 +15,15 @@ extension SyncEngine {
             report.end = .notNow(untilMilliseconds: nil, cause: "paused")
             return report
         }
+        // Before anything is written: a closed gate costs nothing.
+        let answer = gate.enter(.records, urgency, at: moment)
+        isHeldByGate = answer != .open
+        if case .closed(let until, let cause) = answer {
+            report.end = .notNow(untilMilliseconds: until, cause: cause)
+            return report
+        }
+        // A probe that never left does not stand in the way of the next.
+        defer { if report.requests == 0 { gate.breaker.learnedNothing(nowMilliseconds: watch.milliseconds()) } }
         do throws(StoreFailure) {
             guard try await store.lease(holder: holder, seconds: configuration.leaseSeconds) else {
                 report.end = .leaseHeld
@@ -25,28 +34,18 @@ extension SyncEngine {
             return report
         }
         await perform(urgency, &report)
-        // A probe that never left does not stand in the way of the next.
-        if report.requests == 0 { breaker.learnedNothing(nowMilliseconds: watch.milliseconds()) }
         do throws(StoreFailure) {
             let record = report.requests > 0 ? CycleRecord(beginning, report, now: watch.milliseconds()) : nil
             try await store.release(
                 holder: holder, noting: record?.text, at: beginning.wall, keeping: configuration.keptCycles)
         } catch {
             if report.end == .complete { report.end = .store(error) }
-            logger.error("the end of a cycle was not noted", metadata: ["failure": "\(error)"])
+            logger.error("the end of a cycle was not noted", metadata: ["failure": "\(error.redacted)"])
         }
         return report
     }
 
     private func perform(_ urgency: Urgency, _ report: inout CycleReport) async {
-        let now = watch.milliseconds()
-        guard breaker.mayGo(nowMilliseconds: now, isProbeForced: urgency == .user) else {
-            let left = breaker.remaining(nowMilliseconds: now)
-            report.end = .notNow(
-                untilMilliseconds: wallClock.nowMilliseconds + left,
-                cause: "the server keeps failing (\(breakerCause ?? "no answer")); it is tried again later")
-            return
-        }
         do {
             try await performCycle(urgency, &report)
         } catch let failure as StoreFailure {
@@ -64,8 +63,7 @@ extension SyncEngine {
         var take = try await isTimeKnown(position) ? queue.take(urgency: urgency) : Take.nothing(store.summary())
         // The server's word binds the pull, too: its pause is for the whole device.
         let schedule = take.summary.schedule
-        let pause = serverWord.remaining(
-            schedule.serverNotBeforeMilliseconds, wall: wallClock.nowMilliseconds, elapsed: watch.milliseconds())
+        let pause = gate.learned(schedule, at: moment)
         if take.claim == nil, let pause {
             update { $0.queue = take.summary }
             let until = wallClock.nowMilliseconds + pause
@@ -80,7 +78,12 @@ extension SyncEngine {
                 step = machine.begin(hasBatch: take.claim != nil)
             case .request(let withChanges):
                 let claim = withChanges ? take.claim : nil
-                step = try await roundTrip(claim, &machine, &position, &take, urgency, &report)
+                if let claim, !handlers.isEmpty, let rest = try await withoutUnbuilt(claim, urgency, &report) {
+                    take = rest
+                    step = machine.begin(hasBatch: take.claim != nil)
+                } else {
+                    step = try await roundTrip(claim, &machine, &position, &take, urgency, &report)
+                }
             case .beginFullPass(let epoch):
                 send(.fullPassBegan)
                 try await store.beginFullPass(epoch: epoch)
@@ -146,7 +149,7 @@ extension SyncEngine {
                 if pause > 0 { try await queue.asked(pauseSeconds: pause) }
             }
             // An open breaker lets one request through, not a cycle.
-            if case .open = breaker.state, !error.isCancelled { return .finish(.exchange(error)) }
+            if case .open = gate.breaker.state, !error.isCancelled { return .finish(.exchange(error)) }
             return machine.failed(error, hadChanges: claim != nil, hasBatch: take.claim != nil)
         }
         noteSuccess()
@@ -196,7 +199,7 @@ extension SyncEngine {
             epoch: position.epoch, lastSyncVersion: position.checkpoint, scopes: position.scopes,
             settled: claim?.settled, fullPass: position.isInFullPass, limit: limit,
             wantsChecksum: claim == nil ? try await wantsComparison(position) : false,
-            changes: claim?.changes.map(\.change) ?? [])
+            changes: try await payload(of: claim))
     }
 
     /// Whether stamps can be trusted: the server's time was measured, and this device's clock has not jumped since.

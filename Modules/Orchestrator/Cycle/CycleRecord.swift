@@ -102,7 +102,7 @@ extension CycleEnd {
     /// The cause without any word of an answer's or of a record's.
     var shortCause: String? {
         guard case .exchange(let failure) = self else { return name }
-        return [failure.status.map { "status \($0)" }, failure.code].compactMap { $0 }.joined(separator: " ")
+        return [failure.status.map { "status \($0)" }, failure.redactedCode].compactMap { $0 }.joined(separator: " ")
     }
 }
 

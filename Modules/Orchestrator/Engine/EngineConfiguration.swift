@@ -25,6 +25,15 @@ public struct EngineConfiguration: Sendable {
     /// The window of the first pause before a broken stream of hints is opened again, and the greatest; full jitter.
     public var hintPause: Duration
     public var longestHintPause: Duration
+    /// What must hold before requests of a lane go; one that is not named takes any network.
+    public var conditions: [SyncGate.Lane: SyncGate.Conditions]
+    /// How long a platform is believed that says there is no network, before it is tried all the same.
+    public var longestDoubt: Duration
+    /// How often time in the background is taken.
+    public var background: BackgroundBudget
+    /// ``SyncEngine/runOnce(deadline:)`` gives a request up so long before the deadline (a fifth of a short one), so that
+    /// its end is noted in time.
+    public var deadlineReserve: Duration
 
     public init(
         pageLimit: Int = 1_000, sliceRecords: Int = 500, sliceBytes: Int = 1 << 20, leaseSeconds: Double = 30,
@@ -32,7 +41,9 @@ public struct EngineConfiguration: Sendable {
         intervals: Scheduler.Intervals = Scheduler.Intervals(), breaker: CircuitBreaker = CircuitBreaker(),
         retryPause: Duration = .milliseconds(200), longestRetryPause: Duration = .seconds(1),
         fleetSpread: Duration = .seconds(10), comparison: Duration? = .seconds(86_400), keptCycles: Int = 100,
-        hintPause: Duration = .seconds(1), longestHintPause: Duration = .seconds(60)
+        hintPause: Duration = .seconds(1), longestHintPause: Duration = .seconds(60),
+        conditions: [SyncGate.Lane: SyncGate.Conditions] = [:], longestDoubt: Duration = .seconds(300),
+        background: BackgroundBudget = BackgroundBudget(), deadlineReserve: Duration = .seconds(1)
     ) {
         self.pageLimit = pageLimit
         self.sliceRecords = sliceRecords
@@ -48,6 +59,10 @@ public struct EngineConfiguration: Sendable {
         self.keptCycles = keptCycles
         self.hintPause = hintPause
         self.longestHintPause = longestHintPause
+        self.conditions = conditions
+        self.longestDoubt = longestDoubt
+        self.background = background
+        self.deadlineReserve = deadlineReserve
     }
 }
 

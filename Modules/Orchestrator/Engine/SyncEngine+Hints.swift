@@ -10,16 +10,19 @@ extension SyncEngine {
             first: configuration.hintPause.milliseconds, longest: configuration.longestHintPause.milliseconds)
         while !Task.isCancelled {
             var cause = "it ended"
+            var logged = cause
             var floor: Int64 = 0
             do throws(ExchangeFailure) {
                 try await source.listen(after: reached > 0 ? reached : nil) { event in await self.heard(event) }
             } catch {
                 if error.isCancelled { return }
                 cause = error.description
+                logged = error.redacted
                 floor = Int64(max(error.retryAfterSeconds ?? 0, error.backoffSeconds ?? 0) * 1_000)
             }
             // One that had opened begins a new row of failures.
             if areHintsOpen { pauses.reset() }
+            logger.info("hints lost", metadata: ["cause": "\(logged)"])
             lostHints(cause)
             let window = pauses.failed()
             let pause = floor + Int64(Double(window) * randomness.unit())
@@ -28,7 +31,6 @@ extension SyncEngine {
     }
 
     private func lostHints(_ cause: String) {
-        logger.info("hints lost", metadata: ["cause": "\(cause)"])
         guard areHintsOpen else { return }
         areHintsOpen = false
         haveHintsBeenLost = true

@@ -25,6 +25,18 @@ extension SyncEngine {
                     return false
                 }
             }
+            if let connectivity {
+                group.addTask {
+                    await self.follow(connectivity)
+                    return false
+                }
+            }
+            if let background {
+                group.addTask {
+                    await self.serve(background)
+                    return false
+                }
+            }
             group.addTask {
                 await self.loop()
                 return true

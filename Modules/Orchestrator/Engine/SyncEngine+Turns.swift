@@ -53,8 +53,11 @@ extension SyncEngine {
         let began = watch.milliseconds()
         let due = scheduler.started(at: began)
         update { $0.activity = .syncing }
-        let report = await cycle(
-            urgency, Beginning(cause: cause ?? due, elapsed: began, wall: wallClock.nowMilliseconds))
+        let report =
+            cause == nil && due == .background && urgency == .routine
+            ? await countedCycle(Beginning(cause: due, elapsed: began, wall: wallClock.nowMilliseconds))
+            : await cycle(
+                urgency, Beginning(cause: cause ?? due, elapsed: began, wall: wallClock.nowMilliseconds))
         let now = watch.milliseconds()
         let next = backoff.ended(
             report, queue: status.queue, wall: wallClock.nowMilliseconds, chance: randomness.unit())
@@ -70,6 +73,23 @@ extension SyncEngine {
         send(.cycleEnded(report))
         if report.isPulled { followHints() }
         return report
+    }
+}
+
+extension SyncEngine {
+    /// A cycle that ``trigger(_:)`` asked for in the background: only if the budget has a round.
+    private func countedCycle(_ beginning: Beginning) async -> CycleReport {
+        var report = CycleReport()
+        do throws(StoreFailure) {
+            guard try await countBackgroundRound() == nil else {
+                report.end = .notNow(untilMilliseconds: nil, cause: "time in the background is used up for now")
+                return report
+            }
+        } catch {
+            report.end = .store(error)
+            return report
+        }
+        return await cycle(.routine, beginning)
     }
 }
 

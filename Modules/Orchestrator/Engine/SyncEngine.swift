@@ -5,12 +5,14 @@ public import UploadQueue
 
 /// One engine for all record types: brings every local change to the server and every change of others here.
 ///
-/// Owns the cycle (one at a time), the schedule and the breaker; the queue, the store and the exchange do the rest. It
+/// Owns the cycle (one at a time), the schedule and the gate; the queue, the store and the exchange do the rest. It
 /// knows no entity. Nothing runs but inside a call of its own methods: ``run()`` is the long-lived one.
 public actor SyncEngine {
     let store: Store
     let exchange: any Exchange
     let hints: (any HintSource)?
+    let connectivity: (any Connectivity)?
+    let background: (any BackgroundTime)?
     let handlers: [any Syncable]
     let queue: UploadQueue
     let configuration: EngineConfiguration
@@ -24,13 +26,13 @@ public actor SyncEngine {
     /// Monotonic time since the engine was made; every delay within this process goes by it.
     let watch: StopWatch
 
-    var breaker: CircuitBreaker
-    /// What opened the breaker, in words.
-    var breakerCause: String?
+    var gate: SyncGate
+    /// The gate was closed when a cycle wanted to begin.
+    var isHeldByGate = false
+    /// What handlers built for changes that are no more was dropped once since the engine was made.
+    var arePayloadsPruned = false
     var scheduler: Scheduler
     var backoff: CycleBackoff
-    /// The server's word, which binds every request.
-    var serverWord = ServerWord()
     var status = SyncStatus()
     var isPaused = false
     /// Both clocks at the beginning of the last cycle, to notice a jump of the wall clock.
@@ -63,10 +65,13 @@ public actor SyncEngine {
     /// An engine over an open store and a way to the server.
     /// - Parameters:
     ///   - hints: where the server says that something is new; ``run()`` listens there, and works without.
+    ///   - connectivity: how the device is connected; a hint only, and ``run()`` works without.
+    ///   - background: time in the background; ``run()`` asks for it and takes it.
     ///   - handlers: for entities that do not live in a table of this database; declared ones need none.
     ///   - deltas: how conflicts are merged.
     public init(
-        store: Store, exchange: any Exchange, hints: (any HintSource)? = nil, handlers: [any Syncable] = [],
+        store: Store, exchange: any Exchange, hints: (any HintSource)? = nil,
+        connectivity: (any Connectivity)? = nil, background: (any BackgroundTime)? = nil, handlers: [any Syncable] = [],
         deltas: any DeltaCalculation = LastWriterDeltas(), configuration: EngineConfiguration = EngineConfiguration(),
         policy: UploadPolicy = UploadPolicy(),
         wallClock: any WallClock = SystemWallClock(),  // live
@@ -78,6 +83,8 @@ public actor SyncEngine {
         self.store = store
         self.exchange = exchange
         self.hints = hints
+        self.connectivity = connectivity
+        self.background = background
         self.handlers = handlers
         self.configuration = configuration
         self.wallClock = wallClock
@@ -86,7 +93,9 @@ public actor SyncEngine {
         self.ids = ids
         self.logger = logger
         watch = StopWatch(clock)
-        breaker = configuration.breaker
+        gate = SyncGate(
+            breaker: configuration.breaker, conditions: configuration.conditions,
+            longestDoubtMilliseconds: configuration.longestDoubt.milliseconds)
         scheduler = Scheduler(configuration.intervals)
         backoff = CycleBackoff(
             first: 2 * configuration.intervals.minimumInterval, longest: configuration.intervals.period)
@@ -119,7 +128,8 @@ public actor SyncEngine {
     /// One cycle that ends before the deadline in a clean state: what is under way then is given up and sent again later.
     @discardableResult
     public func runOnce(deadline: Duration) async -> CycleReport {
-        await withDeadline(deadline) { await self.serialized(.routine, cause: .background) }
+        let limit = deadline - min(configuration.deadlineReserve, deadline / 5)
+        return await withDeadline(limit) { await self.serialized(.routine, cause: .background) }
     }
 
     /// Runs cycles until everything is in step, nothing more can be done, or the time is over.
@@ -145,7 +155,7 @@ public actor SyncEngine {
     /// Something happened outside that makes a cycle worth while; taken up by ``run()``, now or when it begins.
     public func trigger(_ trigger: Scheduler.Trigger) {
         let now = watch.milliseconds()
-        if trigger != .localWrite { breaker.invite(nowMilliseconds: now) }
+        if ![.localWrite, .period, .retry].contains(trigger) { gate.invite(at: moment) }
         var spread: Int64 = 0
         if trigger == .serverBack {
             spread = Int64(Double(configuration.fleetSpread.milliseconds) * randomness.unit())

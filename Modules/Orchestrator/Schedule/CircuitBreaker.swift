@@ -44,6 +44,12 @@ public struct CircuitBreaker: Sendable, Hashable {
         }
     }
 
+    /// The same without an effect: what asking would say.
+    public func wouldGo(nowMilliseconds now: Int64, isProbeForced: Bool = false) -> Bool {
+        var copy = self
+        return copy.mayGo(nowMilliseconds: now, isProbeForced: isProbeForced)
+    }
+
     /// The server answered as it should, whatever its verdicts.
     public mutating func succeeded() {
         failures = 0

@@ -19,6 +19,11 @@ struct ServerWord: Sendable, Hashable {
                 return elapsed + min(Self.longest, overflow ? Self.longest : left)
             }
         }
+        return left(elapsed: elapsed)
+    }
+
+    /// How long nothing may go, as it was last seen.
+    func left(elapsed: Int64) -> Int64? {
         guard let end, end > elapsed else { return nil }
         return end - elapsed
     }

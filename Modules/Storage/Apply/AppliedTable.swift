@@ -14,18 +14,25 @@ final class AppliedTable {
     let entity: EntitySchema
     let writer: RowWriter
     let needs: [Need]
+    /// Its place among the entities: parents come first.
+    let rank: Int
+    /// Whether others may need rows of it.
+    let isReferred: Bool
     private let db: Database
-    private var upserts: [UInt64: RawStatement] = [:]
+    private var upserts: [Form: RawStatement] = [:]
     /// Rows that are known to be there, by target entity; grows by slices and is dropped with this value.
     private var known: [String: Set<String>] = [:]
 
     init(
         _ db: Database, _ entity: EntitySchema, _ schema: Schema,
-        foreignKeys: [String: ApplyContext.ForeignKey]
+        foreignKeys: [String: ApplyContext.ForeignKey], hasForeignKeys: Bool = false
     ) {
         self.db = db
         self.entity = entity
         writer = RowWriter(entity)
+        rank = schema.entities.firstIndex { $0.name == entity.name } ?? 0
+        // A foreign key of the app's that the schema does not tell of counts, too.
+        isReferred = schema.isReferred(to: entity.name) || hasForeignKeys
         needs = entity.fields.compactMap { field in
             if let reference = field.reference, reference.isParent, let parent = schema[reference.entity] {
                 return Need(
@@ -40,29 +47,44 @@ final class AppliedTable {
         "SELECT 1 FROM \(RowWriter.quoted(table)) WHERE \(RowWriter.quoted(column)) = ?"
     }
 
-    /// A row as it is bound: the id, then the values of the declared fields that the record has, in declared order.
-    struct BoundRow {
-        var arguments: [DatabaseValue]
-        /// Which of the first 64 declared fields are there, a bit each.
-        var mask: UInt64
-        /// Whether a declared field is not.
-        var lacksFields: Bool
+    /// Which of the declared fields a record has.
+    struct Shape: Hashable {
+        /// Of the first 64 fields, a bit each.
+        var mask: UInt64 = 0
+        /// How many values its row has, the id's included.
+        var count = 1
     }
 
-    /// - Throws: ``ValueMismatch`` for a value of another type than declared.
-    func bind(_ record: ServerRecord) throws -> BoundRow {
-        var row = BoundRow(arguments: [], mask: 0, lacksFields: false)
-        row.arguments.reserveCapacity(entity.fields.count + 1)
-        row.arguments.append(record.key.id.databaseValue)
-        for (index, field) in entity.fields.enumerated() {
-            guard let value = record.fields[field.name] else {
-                row.lacksFields = true
-                continue
+    /// A statement for so many rows of one shape.
+    private struct Form: Hashable {
+        var mask: UInt64
+        var rows: Int
+    }
+
+    /// Tables of more columns than a shape tells apart are written row by row.
+    var isNarrow: Bool { entity.fields.count <= 64 }
+
+    /// So many rows go by one statement.
+    var mostRows: Int { max(1, min(16, 512 / (entity.fields.count + 1))) }
+
+    /// Adds the row as it is bound: the id, then the values of the declared fields that the record has, in declared order.
+    /// - Throws: ``ValueMismatch`` for a value of another type than declared; `values` is then as it was.
+    func bind(_ record: ServerRecord, into values: inout [FieldValue]) throws -> Shape {
+        let start = values.count
+        var shape = Shape()
+        values.append(.string(record.key.id))
+        do {
+            for (index, field) in entity.fields.enumerated() {
+                guard let value = record.fields[field.name] else { continue }
+                values.append(try RowCodec.stored(value, of: field, in: entity.name))
+                shape.mask |= 1 << UInt64(index & 63)
             }
-            row.arguments.append(try RowCodec.column(value, of: field, in: entity.name))
-            row.mask |= 1 << UInt64(index & 63)
+        } catch {
+            values.removeSubrange(start...)
+            throw error
         }
-        return row
+        shape.count = values.count - start
+        return shape
     }
 
     /// The first record that these fields refer to and that is not here.
@@ -91,19 +113,26 @@ final class AppliedTable {
     /// A row that was there is there no more, with whatever went with it.
     func forgetKnown() { known = [:] }
 
-    /// Inserts or updates the row; columns of fields that the record has not stay as they are.
-    func upsert(_ record: ServerRecord, _ row: BoundRow) throws {
+    /// Inserts or updates one row; columns of fields that the record has not stay as they are.
+    func upsert(_ record: ServerRecord, _ values: [FieldValue], _ shape: Shape) throws {
         // The mask tells rows of up to 64 fields apart; wider tables look at their statement anew.
-        let isNarrow = entity.fields.count <= 64
-        let statement: RawStatement
-        if isNarrow, let known = upserts[row.mask] {
-            statement = known
-        } else {
-            statement = try prepare(entity.fields.map { record.fields[$0.name] != nil })
-            if isNarrow { upserts[row.mask] = statement }
-        }
+        if isNarrow { return try upsert(values[...], shape, rows: 1) }
+        try run(prepare(entity.fields.map { record.fields[$0.name] != nil }, rows: 1), values[...])
+    }
+
+    /// Inserts or updates rows of one shape, all by one statement: all of them or none.
+    func upsert(_ values: ArraySlice<FieldValue>, _ shape: Shape, rows: Int) throws {
+        let form = Form(mask: shape.mask, rows: rows)
+        if let known = upserts[form] { return try run(known, values) }
+        let present = entity.fields.indices.map { shape.mask & (1 << UInt64($0 & 63)) != 0 }
+        let statement = try prepare(present, rows: rows)
+        upserts[form] = statement
+        try run(statement, values)
+    }
+
+    private func run(_ statement: RawStatement, _ values: ArraySlice<FieldValue>) throws {
         statement.begin()
-        for value in row.arguments { statement.add(value) }
+        for value in values { statement.add(value) }
         do {
             try statement.run()
         } catch {
@@ -113,16 +142,17 @@ final class AppliedTable {
         }
     }
 
-    private func prepare(_ present: [Bool]) throws -> RawStatement {
+    private func prepare(_ present: [Bool], rows: Int) throws -> RawStatement {
         let columns = zip(entity.fields, present).filter(\.1).map { RowWriter.quoted($0.0.column) }
         let key = RowWriter.quoted(entity.keyColumn)
         let names = ([key] + columns).joined(separator: ", ")
-        let marks = Array(repeating: "?", count: columns.count + 1).joined(separator: ", ")
+        let marks = "(\(Array(repeating: "?", count: columns.count + 1).joined(separator: ", ")))"
         let sets = columns.map { "\($0) = excluded.\($0)" }.joined(separator: ", ")
         return try RawStatement(
             db,
             """
-            INSERT INTO \(RowWriter.quoted(entity.table)) (\(names)) VALUES (\(marks)) \
+            INSERT INTO \(RowWriter.quoted(entity.table)) (\(names)) \
+            VALUES \(Array(repeating: marks, count: rows).joined(separator: ", ")) \
             ON CONFLICT (\(key)) DO \(columns.isEmpty ? "NOTHING" : "UPDATE SET \(sets)")
             """)
     }

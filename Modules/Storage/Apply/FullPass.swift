@@ -31,8 +31,7 @@ enum FullPass {
             try Meta.set(db, .epochPass, number)
             try db.execute(sql: "UPDATE sync_record SET version = 0")
             try Meta.set(db, .highest, 0)
-            let sequence = try Int64.fetchOne(db, sql: "SELECT sequence FROM sync_clock WHERE one = 1") ?? 0
-            try Meta.set(db, .epochSequence, sequence)
+            try Meta.set(db, .epochSequence, ChangeRows.sequence(db))
         } else if state.isRunning, state.isOfNewEpoch {
             try Meta.set(db, .epochPass, number)
         }
@@ -91,7 +90,7 @@ enum FullPass {
         }
         for entry in ordered {
             guard let entity = schema[entry.key.entity] else { continue }
-            let writer = RowWriter(entity)
+            let writer = RowWriter(entity, asUser: true)
             let fields = entry.fields.filter { entity.field($0.key) != nil }
             if entry.isWhole {
                 guard try !writer.exists(db, entry.key.id) else { continue }

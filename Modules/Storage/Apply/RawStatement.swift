@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import SyncCore
 internal import GRDBSQLite
 
 /// A prepared statement whose values are bound straight from memory, for work on many rows.
@@ -29,11 +30,17 @@ final class RawStatement {
     }
 
     func add(_ text: String?) {
-        place += 1
-        guard var text else {
+        guard let text else {
+            place += 1
             _ = sqlite3_bind_null(handle, place)
             return
         }
+        add(text)
+    }
+
+    func add(_ text: String) {
+        place += 1
+        var text = text
         _ = text.withUTF8 { bytes in
             bytes.withMemoryRebound(to: CChar.self) { characters in
                 // An empty text has no address, and would be NULL.
@@ -48,20 +55,23 @@ final class RawStatement {
         _ = sqlite3_bind_int64(handle, place, number)
     }
 
-    func add(_ value: DatabaseValue) {
-        switch value.storage {
-        case .null: add(String?.none)
-        case .int64(let number): add(number)
+    /// A value in the form that a column holds (``RowCodec/stored(_:of:in:)``).
+    func add(_ value: FieldValue) {
+        switch value {
         case .string(let text): add(text)
+        case .int(let number): add(number)
         case .double(let number):
             place += 1
             _ = sqlite3_bind_double(handle, place, number)
-        case .blob(let data):
+        case .data(let bytes):
             place += 1
-            _ = data.withUnsafeBytes { bytes in
-                guard let start = bytes.baseAddress else { return sqlite3_bind_zeroblob(handle, place, 0) }
+            _ = bytes.withUnsafeBytes { bytes in
+                guard let start = bytes.baseAddress, !bytes.isEmpty else {
+                    return sqlite3_bind_zeroblob(handle, place, 0)
+                }
                 return sqlite3_bind_blob(handle, place, start, CInt(bytes.count), Self.copied)
             }
+        case .null, .bool, .array, .object: add(String?.none)
         }
     }
 

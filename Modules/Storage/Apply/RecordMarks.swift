@@ -1,21 +1,30 @@
 import GRDB
 import SyncCore
 
-/// The versions held of a slice's records, and which of them have unsent changes: asked once for a slice, written once.
+/// The versions held of a slice's records, and which of them have unsent changes: asked by statements that are prepared
+/// once, written many at once.
 ///
 /// What is noted stands in `sync_record` after ``flush()``,
 /// which comes before anything that reads or writes one record's row there.
 final class RecordMarks {
+    /// What is known of a record before its slice is applied.
+    struct Look {
+        /// The version held, and the full pass that brought it.
+        var held: (version: Int64, pass: Int64?)?
+        /// It has entries in the queue.
+        var isUnsent = false
+    }
+
     private let db: Database
     private let pass: PassState
     private let hasQueue: Bool
-    private var asked: Set<RecordKey> = []
-    private var held: [RecordKey: (version: Int64, pass: Int64?)] = [:]
-    private var unsent: Set<RecordKey> = []
     private var noted: [(record: RecordKey, version: Int64, extra: String?)] = []
     private var versions: RawStatement?
     private var changes: RawStatement?
-    private var writes: RawStatement?
+    private var writes: [Int: RawStatement] = [:]
+
+    /// So many rows are written by one statement.
+    private static let mostRows = 32
 
     init(_ db: Database, _ pass: PassState, hasQueue: Bool) {
         self.db = db
@@ -23,14 +32,14 @@ final class RecordMarks {
         self.hasQueue = hasQueue
     }
 
-    /// Asks for all records of a slice. Where all are newer than anything that is held, as in a first download, nobody
-    /// need ask for their versions.
-    func lookUp(_ records: [ServerRecord]) throws {
+    /// Looks at all records of a slice, in their order. Where all are newer than anything that is held, as in a first
+    /// download, nobody need ask for their versions.
+    func look(at records: [ServerRecord]) throws -> [Look] {
         let highest = try Meta.integer(db, .highest) ?? .max
         let isNew = !pass.isRunning && records.allSatisfy { $0.version > highest }
-        for record in records where asked.insert(record.key).inserted {
-            if !isNew, let row = try find(record.key) { held[record.key] = row }
-            if hasQueue, try hasChanges(record.key) { unsent.insert(record.key) }
+        guard hasQueue || !isNew else { return Array(repeating: Look(), count: records.count) }
+        return try records.map { record in
+            Look(held: isNew ? nil : try find(record.key), isUnsent: try hasQueue && hasChanges(record.key))
         }
     }
 
@@ -58,53 +67,51 @@ final class RecordMarks {
     }
 
     /// Whether the record has entries in the queue.
-    func isUnsent(_ key: RecordKey) throws -> Bool {
-        guard hasQueue else { return false }
-        return try asked.contains(key) ? unsent.contains(key) : Base.hasRemaining(db, key)
+    func isUnsent(_ key: RecordKey) throws -> Bool { try hasQueue && hasChanges(key) }
+
+    /// Whether a newer version is held.
+    func isBelowHeld(_ record: ServerRecord) throws -> Bool {
+        try flush()
+        return isBelow(record, try find(record.key))
     }
 
-    /// Whether a newer version is held. A record of a full pass is taken whatever was held before: another history
-    /// counts anew.
-    func isBelowHeld(_ record: ServerRecord) throws -> Bool {
-        if !asked.contains(record.key) {
-            try flush()
-            try lookUp([record])
-        }
-        guard let known = held[record.key], record.version < known.version else { return false }
-        return (known.pass ?? -1) >= pass.floor
+    /// Whether a record is older than the version held. One of a full pass is taken whatever was held before: another
+    /// history counts anew.
+    func isBelow(_ record: ServerRecord, _ held: (version: Int64, pass: Int64?)?) -> Bool {
+        guard let held, record.version < held.version else { return false }
+        return (held.pass ?? -1) >= pass.floor
     }
 
     /// The record's row is what the server says in this version.
-    func note(_ record: ServerRecord, extra: String?) {
-        held[record.key] = (record.version, pass.number)
-        noted.append((record.key, record.version, extra))
-    }
+    func note(_ record: ServerRecord, extra: String?) { noted.append((record.key, record.version, extra)) }
 
     /// Writes what was noted.
     func flush() throws {
-        guard !noted.isEmpty else { return }
-        let statement =
-            try writes
-            ?? RawStatement(
-                db,
-                """
-                INSERT INTO sync_record (entity, id, version, extra, pass) VALUES (?, ?, ?, ?, ?)
-                ON CONFLICT (entity, id) DO UPDATE SET version = excluded.version, base = NULL, extra = excluded.extra,
-                pass = excluded.pass
-                """)
-        writes = statement
-        for row in noted {
+        var rest = noted[...]
+        while !rest.isEmpty {
+            let count = rest.count >= Self.mostRows ? Self.mostRows : 1
+            let statement = try writes[count] ?? RawStatement(db, Self.write(count))
+            writes[count] = statement
             statement.begin()
-            statement.add(row.record.entity)
-            statement.add(row.record.id)
-            statement.add(row.version)
-            statement.add(row.extra)
-            statement.add(pass.number)
+            for row in rest.prefix(count) {
+                statement.add(row.record.entity)
+                statement.add(row.record.id)
+                statement.add(row.version)
+                statement.add(row.extra)
+                statement.add(pass.number)
+            }
             try statement.run()
+            rest = rest.dropFirst(count)
         }
         noted.removeAll(keepingCapacity: true)
     }
 
-    /// What is known of a record may have changed.
-    func forget(_ key: RecordKey) { if asked.remove(key) != nil { held[key] = nil } }
+    private static func write(_ rows: Int) -> String {
+        """
+        INSERT INTO sync_record (entity, id, version, extra, pass)
+        VALUES \(Array(repeating: "(?, ?, ?, ?, ?)", count: rows).joined(separator: ", "))
+        ON CONFLICT (entity, id) DO UPDATE SET version = excluded.version, base = NULL, extra = excluded.extra,
+        pass = excluded.pass
+        """
+    }
 }

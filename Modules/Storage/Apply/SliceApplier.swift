@@ -13,11 +13,12 @@ final class SliceApplier {
     let context: ApplyContext
     let pass: PassState
     let now: Int64
-    private(set) var report = SliceReport()
-    private let marks: RecordMarks
+    var report = SliceReport()
+    let marks: RecordMarks
+    let batches = RowBatches()
     private var tables: [String: AppliedTable] = [:]
-    private let hasQueue: Bool
-    private var hasHeld: Bool
+    let hasQueue: Bool
+    var hasHeld: Bool
     /// Fields (`card.desc`) that the server's records are known to lack.
     private var missingFields: Set<String> = []
 
@@ -41,20 +42,31 @@ final class SliceApplier {
     }
 
     func apply(_ records: [ServerRecord]) throws {
-        try marks.lookUp(records)
+        let looks = try marks.look(at: records)
         var waiting: [(record: ServerRecord, missing: RecordKey)] = []
-        for record in records {
-            switch try take(record) {
-            case .done: try release(record.key)
-            case .waits(let missing): waiting.append((record, missing))
-            case .held(let reason, let detail): try hold(record, reason, detail)
-            }
+        // A record that stands twice in a slice must not meet what was known before the slice.
+        var highest = Int64.min
+        for (record, look) in zip(records, looks) {
+            let isNext = record.version > highest
+            highest = max(highest, record.version)
+            if isNext, try goesWithOthers(record, look, &waiting) { continue }
+            try writeBatches(&waiting)
+            try takeOne(record, &waiting)
         }
+        try writeBatches(&waiting)
         waiting = try settleWaiting(waiting)
         for (record, missing) in waiting {
             try hold(record, .parent, "\(missing) is not here", waits: missing)
         }
         try marks.flush()
+    }
+
+    func takeOne(_ record: ServerRecord, _ waiting: inout [(record: ServerRecord, missing: RecordKey)]) throws {
+        switch try take(record) {
+        case .done: try release(record.key)
+        case .waits(let missing): waiting.append((record, missing))
+        case .held(let reason, let detail): try hold(record, reason, detail)
+        }
     }
 
     /// Tries again what is held for other reasons than a parent.
@@ -145,7 +157,7 @@ final class SliceApplier {
     }
 
     /// This record is here: those that wait for it are tried, and those that wait for them.
-    private func release(_ key: RecordKey) throws {
+    func release(_ key: RecordKey) throws {
         guard hasHeld else { return }
         var keys = [key]
         while let next = keys.popLast() {
@@ -208,12 +220,13 @@ final class SliceApplier {
         }
         do {
             if record.presence != .live { return try remove(record, table) }
-            let row = try table.bind(record)
+            var row: [FieldValue] = []
+            let shape = try table.bind(record, into: &row)
             if checksNeeds, let missing = try table.missing(record.key, record.fields) { return .waits(missing) }
             if try pass.journalsLosses || marks.isUnsent(record.key) {
                 return try rebase(record, table)
             }
-            return try write(record, row, table)
+            return try write(record, row, shape, table)
         } catch let mismatch as ValueMismatch {
             return .held(.type, mismatch.description)
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
@@ -221,14 +234,14 @@ final class SliceApplier {
         }
     }
 
-    /// The common case: nothing is unsent, the row becomes what the server says.
+    /// Nothing is unsent: the row becomes what the server says.
     private func write(
-        _ record: ServerRecord, _ row: AppliedTable.BoundRow, _ table: AppliedTable
+        _ record: ServerRecord, _ row: [FieldValue], _ shape: AppliedTable.Shape, _ table: AppliedTable
     ) throws -> Taken {
         guard try !marks.isBelowHeld(record) else { return .done }
-        if row.lacksFields { try noteMissingFields(record, table) }
-        try table.upsert(record, row)
-        marks.note(record, extra: try extra(record, row, table.entity))
+        if shape.count <= table.entity.fields.count { try noteMissingFields(record, table) }
+        try table.upsert(record, row, shape)
+        marks.note(record, extra: try extra(record, shape, table.entity))
         try noteApplied(record)
         return .done
     }
@@ -236,7 +249,6 @@ final class SliceApplier {
     /// The record becomes the base, and what is unsent is replayed on top.
     private func rebase(_ record: ServerRecord, _ table: AppliedTable) throws -> Taken {
         try marks.flush()
-        defer { marks.forget(record.key) }
         let stored = try StoredRecord.read(db, record.key)
         if let stored, stored.version > record.version, try !pass.isNew(db, record.key) { return .done }
         let changes = try Base.remaining(db, of: record.key, context.schema)
@@ -260,7 +272,9 @@ final class SliceApplier {
         let shown = Replay(deltas: context.deltas).state(of: changes, onto: server)
         // What is unsent may refer to a record that is not here (any more): the row would break at the commit only.
         if shown.isLive, !changes.isEmpty, let missing = try table.missing(record.key, shown.fields) {
-            return .waits(missing)
+            // If only they name it, the record waits for them: it may never come.
+            if record.presence == .live, try table.missing(record.key, record.fields) != nil { return .waits(missing) }
+            return .held(.unsent, "its unsent changes refer to \(missing), which is not here")
         }
         if shown.isLive {
             try table.writer.upsert(db, record.key.id, shown.fields)
@@ -278,7 +292,6 @@ final class SliceApplier {
     /// A tombstone, or a leave.
     private func remove(_ record: ServerRecord, _ table: AppliedTable) throws -> Taken {
         try marks.flush()
-        defer { marks.forget(record.key) }
         let stored = try StoredRecord.read(db, record.key)
         if let stored, stored.version > record.version, try !pass.isNew(db, record.key) { return .done }
         if record.presence == .gone {
@@ -311,17 +324,18 @@ final class SliceApplier {
         return .done
     }
 
-    private func noteApplied(_ record: ServerRecord) throws {
+    func noteApplied(_ record: ServerRecord) throws {
         if hasHeld { try HeldRecords.forget(db, record.key) }
         report.applied += 1
         report.touched.append(record.key)
     }
 
-    private func table(_ entity: String) throws -> AppliedTable? {
+    func table(_ entity: String) throws -> AppliedTable? {
         if let table = tables[entity] { return table }
         guard let declared = context.schema[entity] else { return nil }
         let keys = context.foreignKeys[entity] ?? [:]
-        let table = AppliedTable(db, declared, context.schema, foreignKeys: keys)
+        let table = AppliedTable(
+            db, declared, context.schema, foreignKeys: keys, hasForeignKeys: !context.foreignKeys.isEmpty)
         tables[entity] = table
         return table
     }
@@ -329,7 +343,7 @@ final class SliceApplier {
     // MARK: - Unknown fields, conflicts, losses
 
     /// An older server keeps no value for a field that has one here: it stays, and one event says so (DAT-21).
-    private func noteMissingFields(_ record: ServerRecord, _ table: AppliedTable) throws {
+    func noteMissingFields(_ record: ServerRecord, _ table: AppliedTable) throws {
         let key = record.key
         for field in table.entity.fields where record.fields[field.name] == nil {
             let name = "\(key.entity).\(field.name)"
@@ -350,11 +364,11 @@ final class SliceApplier {
         return record.fields.filter { !names.contains($0.key) }
     }
 
-    private func extra(
-        _ record: ServerRecord, _ row: AppliedTable.BoundRow, _ entity: EntitySchema
+    func extra(
+        _ record: ServerRecord, _ shape: AppliedTable.Shape, _ entity: EntitySchema
     ) throws -> String? {
         // Counting is enough mostly: the id was bound, too.
-        guard record.fields.count > row.arguments.count - 1 else { return nil }
+        guard record.fields.count > shape.count - 1 else { return nil }
         return try FieldValue.object(unknown(record, entity)).jsonText()
     }
 

@@ -19,14 +19,29 @@ enum CaptureSQL {
         """
     }
 
-    /// The clock moves on: the next sequence, and a stamp above all that were given or seen, near the server's time as
-    /// far as its offset is known.
-    /// It also counts the queue, so that nobody must count a long one.
-    static func tick(_ count: String = "1", if condition: String? = nil) -> String {
+    /// The place of the newest change; 0 for an empty queue.
+    static let last = "coalesce((SELECT max(position) FROM sync_change), 0)"
+
+    /// The stamp of the newest change.
+    static let lastStamp = """
+        coalesce((SELECT stamp FROM sync_change WHERE position = (SELECT max(position) FROM sync_change)), 0)
         """
-        UPDATE sync_clock SET sequence = sequence + \(count), queued = queued + \(count), \
-        stamp = max(stamp + 1, (\(wall) + coalesce("offset", 0)) << 16) WHERE one = 1\(condition.map { " AND (\($0))" } ?? "");
-        """
+
+    /// The number that was given last: that of the newest change, or one whose change is there no more.
+    static let sequence = "max(sequence, \(last))"
+
+    /// What the clock must be set to before anything of the queue is taken away: captured changes do not write it, since that
+    /// would cost each of them a page more.
+    static let fold = "queued = queued + max(0, \(last) - sequence), stamp = max(stamp, \(lastStamp))"
+
+    /// The clock moves on without a change.
+    static let advance = "UPDATE sync_clock SET \(fold), sequence = \(sequence) + 1 WHERE one = 1"
+
+    /// Puts a change into the queue, with the next number and stamp (`EngineTables`, format 3).
+    static func enqueue(
+        _ entity: String, _ id: String, _ operation: Operation, schema: Int, _ fields: String
+    ) -> String {
+        "INSERT INTO sync_enqueue VALUES (\(last), \(lastStamp), \(entity), \(id), \(operation.number), \(schema), \(fields));"
     }
 
     /// Whether the engine itself is not the one that writes.

@@ -64,7 +64,6 @@ struct CaptureTriggers {
             AFTER UPDATE OF \(columns) ON \(table)
             WHEN \(CaptureSQL.isApp) AND OLD.\(key) IS NEW.\(key) AND (\(isChanged))\(isShared("NEW"))
             BEGIN
-              \(CaptureSQL.tick())
               \(record("NEW.\(key)", .update, fields))
             END
             """
@@ -76,7 +75,7 @@ struct CaptureTriggers {
     private var insert: String {
         let same = "old.entity = \(name) AND old.id = NEW.\(key)"
         let place = """
-            position = (SELECT sequence FROM sync_clock WHERE one = 1) \
+            position = (SELECT max(position) FROM sync_change) \
             AND EXISTS (SELECT 1 FROM sync_replaced AS old WHERE \(same))
             """
         let path = "('$.' || each.key)"
@@ -88,15 +87,12 @@ struct CaptureTriggers {
             WHEN \(CaptureSQL.isApp)\(isShared("NEW"))
             BEGIN
               \(uniqueColumns.isEmpty ? "" : recordReplaced)
-              \(CaptureSQL.tick())
               \(record(CaptureSQL.id("NEW.\(key)", entity), .create, CaptureSQL.newFields(entity)))
               UPDATE sync_change SET operation = 1, fields = (
                 SELECT json_group_object(each.key, json_set(json(\(after)), '$.old', json(each.value -> '$.old')))
                 FROM sync_replaced AS old, json_each(old.fields) AS each
                 WHERE \(same) AND (each.value -> '$.old') IS NOT (\(after) -> '$.new'))
               WHERE \(place);
-              UPDATE sync_clock SET queued = queued - 1 WHERE one = 1 AND EXISTS (
-                SELECT 1 FROM sync_change WHERE \(place) AND fields = '{}');
               DELETE FROM sync_change WHERE \(place) AND fields = '{}';
             END
             """
@@ -111,15 +107,11 @@ struct CaptureTriggers {
             entity = \(name) AND cause = NEW.\(key) AND id <> NEW.\(key) \
             AND NOT EXISTS (SELECT 1 FROM \(table) WHERE \(key) = sync_replaced.id)
             """
-        let number = "sequence - place"
         return """
-            \(CaptureSQL.tick("(SELECT count(*) FROM sync_replaced WHERE \(gone))"))
-              INSERT INTO sync_change (\(Self.columns))
-              SELECT \(number), \(number), \(CaptureSQL.key(for: number)), \(name), replaced, 2, \(entity.version), \
-            stamp, \(CaptureSQL.wall), oldFields, "unit", intent, "offset", seen
-              FROM sync_clock, (
-                SELECT id AS replaced, fields AS oldFields, row_number() OVER (ORDER BY id DESC) - 1 AS place
-                FROM sync_replaced WHERE \(gone));
+            INSERT INTO sync_enqueue
+              SELECT max(\(CaptureSQL.last), (SELECT sequence FROM sync_clock WHERE one = 1)) + row_number() OVER (ORDER BY id) - 1,
+                \(CaptureSQL.lastStamp), \(name), id, 2, \(entity.version), fields
+              FROM sync_replaced WHERE \(gone);
             """
     }
 
@@ -143,7 +135,6 @@ struct CaptureTriggers {
         AFTER DELETE ON \(table)
         WHEN \(CaptureSQL.isApp)\(isShared("OLD"))
         BEGIN
-          \(CaptureSQL.tick())
           \(record("OLD.\(key)", .delete, CaptureSQL.oldFields("OLD", entity)))
           DELETE FROM sync_replaced WHERE entity = \(name) AND id = OLD.\(key);
         END
@@ -156,9 +147,7 @@ struct CaptureTriggers {
         AFTER UPDATE OF \(key) ON \(table)
         WHEN \(CaptureSQL.isApp) AND OLD.\(key) IS NOT NEW.\(key)\(isShared("OLD"))
         BEGIN
-          \(CaptureSQL.tick())
           \(record("OLD.\(key)", .delete, CaptureSQL.oldFields("OLD", entity)))
-          \(CaptureSQL.tick())
           \(record(CaptureSQL.id("NEW.\(key)", entity), .create, CaptureSQL.newFields(entity)))
         END
         """
@@ -209,17 +198,7 @@ struct CaptureTriggers {
         return (["\(row).\(key) = NEW.\(key)"] + others).joined(separator: " OR ")
     }
 
-    private static let columns =
-        "position, sequence, key, entity, id, operation, schema, stamp, madeAt, fields, \"unit\", intent, \"offset\", seen"
-
-    private func record(
-        _ id: String, _ operation: Operation, _ fields: String, if condition: String? = nil
-    ) -> String {
-        """
-        INSERT INTO sync_change (\(Self.columns))
-          SELECT sequence, sequence, \(CaptureSQL.key()), \(name), \(id), \(operation.number), \(entity.version), stamp, \
-        \(CaptureSQL.wall), \(fields), "unit", intent, "offset", seen
-          FROM sync_clock WHERE one = 1\(condition.map { " AND (\($0))" } ?? "");
-        """
+    private func record(_ id: String, _ operation: Operation, _ fields: String) -> String {
+        CaptureSQL.enqueue(name, id, operation, schema: entity.version, fields)
     }
 }

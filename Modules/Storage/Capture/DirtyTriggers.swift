@@ -39,7 +39,7 @@ struct DirtyTriggers {
     /// The clock moves, so that whoever listens for local writes hears of this one, too; its number is the edit's.
     private func mark(_ row: String) -> String {
         """
-        UPDATE sync_clock SET sequence = sequence + 1 WHERE one = 1;
+        \(CaptureSQL.advance);
           UPDATE \(table) SET is_dirty = 1, edits = (SELECT sequence FROM sync_clock WHERE one = 1),
             updated_at = (SELECT \(CaptureSQL.wall) FROM sync_clock WHERE one = 1)
           WHERE \(key) = \(row).\(key);
@@ -114,7 +114,7 @@ struct DirtyTriggers {
         WHEN \(CaptureSQL.isApp)
         BEGIN
           \(leave("OLD"))
-          UPDATE sync_clock SET sequence = sequence + 1 WHERE one = 1;
+          \(CaptureSQL.advance);
         END
         """
     }

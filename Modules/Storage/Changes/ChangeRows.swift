@@ -80,31 +80,57 @@ enum ChangeRows {
 
     /// The next number for a change of this device.
     static func nextSequence(_ db: Database) throws -> Int64 {
-        try db.cachedStatement(sql: "UPDATE sync_clock SET sequence = sequence + 1 WHERE one = 1").execute()
+        try db.cachedStatement(sql: CaptureSQL.advance).execute()
         return try sequence(db)
     }
 
     /// The number of the last change made here.
     static func sequence(_ db: Database) throws -> Int64 {
         // Asked twice in each of the engine's transactions.
-        let row = try RawStatement(db, "SELECT sequence FROM sync_clock WHERE one = 1")
+        let row = try RawStatement(db, "SELECT \(CaptureSQL.sequence) FROM sync_clock WHERE one = 1")
         row.begin()
         defer { row.begin() }
         return try row.step() ? row.integer(0) ?? 0 : 0
     }
 
+    /// Brings the clock up to what triggers have put into the queue, before anything is taken out of it: numbers, stamps and
+    /// the count follow from the newest change until then.
+    static func fold(_ db: Database) throws {
+        let sql = """
+            UPDATE sync_clock SET \(CaptureSQL.fold), sequence = \(CaptureSQL.sequence)
+            WHERE one = 1 AND sequence < (SELECT max(position) FROM sync_change)
+            """
+        try db.cachedStatement(sql: sql).execute()
+    }
+
+    /// The same; only where there is something to bring up is anything written.
+    /// - Returns: the number of the last change made here.
+    static func foldIfNeeded(_ db: Database) throws -> Int64 {
+        let row = try RawStatement(db, "SELECT sequence, \(CaptureSQL.last) FROM sync_clock WHERE one = 1")
+        row.begin()
+        guard try row.step(), let sequence = row.integer(0), let last = row.integer(1) else { return 0 }
+        row.begin()
+        if sequence < last { try fold(db) }
+        return max(sequence, last)
+    }
+
     /// A stamp for a write made now, above all that were given or seen.
     static func nextStamp(_ db: Database, now: Int64) throws -> Stamp {
         try db.cachedStatement(
-            sql: "UPDATE sync_clock SET stamp = max(stamp + 1, coalesce(wall, ?) << 16) WHERE one = 1"
+            sql: """
+                UPDATE sync_clock SET stamp = max(stamp + 1, \(CaptureSQL.lastStamp) + 1, coalesce(wall, ?) << 16)
+                WHERE one = 1
+                """
         ).execute(arguments: [now])
         let packed = try Int64.fetchOne(db.cachedStatement(sql: "SELECT stamp FROM sync_clock WHERE one = 1")) ?? 0
         return Stamp(packed: UInt64(bitPattern: packed))
     }
 
-    /// How many rows `sync_change` has; capture counts up with each one, so that nobody must count a long queue.
+    /// How many rows `sync_change` has; what triggers put there since the last ``fold(_:)`` follows from its numbers, so that nobody must count a long
+    /// queue.
     static func queued(_ db: Database) throws -> Int {
-        try Int.fetchOne(db.cachedStatement(sql: "SELECT queued FROM sync_clock WHERE one = 1")) ?? 0
+        let sql = "SELECT queued + max(0, \(CaptureSQL.last) - sequence) FROM sync_clock WHERE one = 1"
+        return try Int.fetchOne(db.cachedStatement(sql: sql)) ?? 0
     }
 
     /// Keeps ``queued(_:)`` right after rows were made or taken away.

@@ -46,6 +46,7 @@ enum Drafts {
 
     /// Holds records back: what was never sent of them waits, with what needs their creates.
     static func hold(_ db: Database, _ records: [RecordKey], _ schema: Schema) throws {
+        try ChangeRows.fold(db)
         var first: Int64?
         for record in records {
             try check(record, schema)
@@ -64,6 +65,7 @@ enum Drafts {
     /// Keeps records on this device: what was never sent of them leaves the queue, and nothing more is captured.
     /// - Throws: ``StoreFailure`` (`invalid`) for one that the server knows, or may know.
     static func keepLocal(_ db: Database, _ records: [RecordKey], _ schema: Schema) throws {
+        try ChangeRows.fold(db)
         for record in records {
             try check(record, schema)
             let arguments: StatementArguments = [record.entity, record.id]
@@ -89,6 +91,7 @@ enum Drafts {
 
     /// Lets records go: a draft's changes are sent, a local row becomes a create with all that waited for it behind.
     static func release(_ db: Database, _ records: [RecordKey], _ schema: Schema, now: Int64) throws {
+        try ChangeRows.fold(db)
         for record in records {
             guard let kind = try kind(db, of: record) else { continue }
             try db.cachedStatement(sql: "DELETE FROM sync_draft WHERE entity = ? AND id = ?")

@@ -68,8 +68,9 @@ struct RecordWork {
         remove(change.key)
         if let version, raises {
             stored = StoredRecord(version: version, base: stored?.base, extra: stored?.extra ?? [:])
-        } else if version == nil, change.operation == .delete {
-            // The server has nothing of that name (any more).
+        } else if version == nil, change.operation == .delete, changes.isEmpty {
+            // The server has nothing of that name (any more). While more waits, the version guards against what an
+            // earlier change, sent before, may still be answered with.
             stored = nil
         }
     }
@@ -93,6 +94,11 @@ struct RecordWork {
         for (name, delta) in change.fields where delta.rule == .lastWriter {
             base.stamps[name] = delta.stamp ?? change.stamp
         }
+    }
+
+    /// Whether an earlier change of the record was sent, and has no verdict yet, or was set aside without one.
+    func hasUncertain(before change: StoredChange) -> Bool {
+        changes.contains { $0.position < change.position && ($0.wasSent || $0.state == .failed) }
     }
 
     /// Whether the row shows this change.
@@ -212,9 +218,13 @@ struct RecordWork {
             guard row != nil else { return false }
             return try RowWriter.applying(db) { try writer.delete(db, record.id) }
         }
-        let values = target.fields.filter { name, value in
+        var values = target.fields.filter { name, value in
             guard let present = row?[name] else { return entity.field(name) != nil }
             return !present.isSame(as: value)
+        }
+        // What nothing names any more was never given: a create that names few fields, once an edit is taken back.
+        for field in entity.fields where target.fields[field.name] == nil && !field.isRequired {
+            if let present = row?[field.name], !present.isNull { values[field.name] = .null }
         }
         guard row == nil || !values.isEmpty else { return false }
         return try RowWriter.applying(db) {

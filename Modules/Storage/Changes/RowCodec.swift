@@ -50,24 +50,33 @@ enum RowCodec {
     /// What goes into the column for a value of the server's.
     /// - Throws: ``ValueMismatch`` where the value is of another type than the field is declared with.
     static func column(_ value: FieldValue, of field: FieldSchema, in entity: String) throws -> DatabaseValue {
-        if case .null = value { return .null }
+        switch try stored(value, of: field, in: entity) {
+        case .string(let text): text.databaseValue
+        case .int(let number): number.databaseValue
+        case .double(let number): number.databaseValue
+        case .data(let bytes): Data(bytes).databaseValue
+        case .null, .bool, .array, .object: .null
+        }
+    }
+
+    /// The same as one of the five kinds of values that SQLite has: null, an integer, a double, a text or bytes.
+    /// - Throws: as ``column(_:of:in:)``.
+    static func stored(_ value: FieldValue, of field: FieldSchema, in entity: String) throws -> FieldValue {
         switch (field.kind, value) {
-        case (.text, .string(let text)), (.date, .string(let text)): return text.databaseValue
-        case (.integer, .int(let number)): return number.databaseValue
+        case (_, .null), (.text, .string), (.date, .string), (.integer, .int), (.real, .int), (.data, .data):
+            return value
         case (.integer, .double(let number)):
             // Above 2^53 a double does not name one integer any more.
             guard let whole = Int64(exactly: number), whole.magnitude <= 1 << 53 else {
                 throw mismatch(field, entity, "\(number)")
             }
-            return whole.databaseValue
+            return .int(whole)
         case (.real, .double(let number)):
             guard number.isFinite else { throw mismatch(field, entity, "\(number)") }
-            return number.databaseValue
-        case (.real, .int(let number)): return number.databaseValue
-        case (.boolean, .bool(let flag)): return (flag ? Int64(1) : 0).databaseValue
-        case (.data, .data(let bytes)): return Data(bytes).databaseValue
+            return value
+        case (.boolean, .bool(let flag)): return .int(flag ? 1 : 0)
         case (.json, _):
-            do { return try value.jsonText().databaseValue } catch { throw mismatch(field, entity, "\(error)") }
+            do { return .string(try value.jsonText()) } catch { throw mismatch(field, entity, "\(error)") }
         case (.text, _), (.date, _), (.integer, _), (.real, _), (.boolean, _), (.data, _):
             throw mismatch(field, entity, describe(value))
         }

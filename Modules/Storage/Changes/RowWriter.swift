@@ -6,8 +6,15 @@ import SyncCore
 /// All names come from the declared schema, which was checked; nothing that came over the wire reaches SQL as text.
 struct RowWriter {
     let entity: EntitySchema
+    /// Stands in the SQL of what is written. Whether a foreign key is checked at once is decided when a statement is compiled:
+    /// the engine's, which leave it to the commit, are nobody else's.
+    private let mark: String
 
-    init(_ entity: EntitySchema) { self.entity = entity }
+    /// - Parameter isUser: what is written counts as the user's own: it is captured, and foreign keys are checked at once.
+    init(_ entity: EntitySchema, asUser isUser: Bool = false) {
+        self.entity = entity
+        mark = isUser ? "" : " -- engine"
+    }
 
     /// Runs `body` with the mark that keeps capture silent, and with foreign keys checked at the commit only.
     ///
@@ -15,8 +22,7 @@ struct RowWriter {
     static func applying<T>(_ db: Database, _ body: () throws -> T) throws -> T {
         let before = try Int64.fetchOne(db.cachedStatement(sql: "SELECT applying FROM sync_clock WHERE one = 1")) ?? 0
         guard before == 0 else { return try body() }
-        // SQLite takes this back by itself at the transaction's end.
-        try db.execute(sql: "PRAGMA defer_foreign_keys = ON")
+        try deferForeignKeys(db)
         try db.cachedStatement(sql: "UPDATE sync_clock SET applying = 1 WHERE one = 1").execute()
         do {
             let result = try body()
@@ -27,6 +33,15 @@ struct RowWriter {
             try db.cachedStatement(sql: "UPDATE sync_clock SET applying = 0 WHERE one = 1").execute()
             throw error
         }
+    }
+
+    /// SQLite takes this back by itself at the transaction's end.
+    ///
+    /// It does it when the statement is compiled; run, the statement makes all others of the connection expire, the app's
+    /// among them, which are then compiled anew. So it is run only where compiling it was not enough.
+    private static func deferForeignKeys(_ db: Database) throws {
+        let pragma = try db.makeStatement(sql: "PRAGMA defer_foreign_keys = ON")
+        if try Bool.fetchOne(db, sql: "PRAGMA defer_foreign_keys") != true { try pragma.execute() }
     }
 
     /// The row's declared fields, or `nil` where there is none.
@@ -95,6 +110,6 @@ struct RowWriter {
     }
 
     private func execute(_ db: Database, _ sql: String, _ arguments: [DatabaseValue]) throws {
-        try db.cachedStatement(sql: sql).execute(arguments: StatementArguments(arguments))
+        try db.cachedStatement(sql: sql + mark).execute(arguments: StatementArguments(arguments))
     }
 }

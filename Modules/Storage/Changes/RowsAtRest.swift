@@ -26,7 +26,8 @@ struct RowsAtRest {
                 }
             }
             if waiting.count == open.count {
-                for work in waiting { try hold(db, work, .missingParent) }
+                // A dead record that only an edit shows waits for that edit, not for the parent that the edit names.
+                for work in waiting { try hold(db, work, work.base.isLive ? .missingParent : .unsentUnder) }
                 break
             }
             open = waiting

@@ -21,6 +21,8 @@ struct Settling {
     var firstAside: Int64?
     /// Records whose held version came from an earlier change of the same settlement.
     var raised: Set<RecordKey> = []
+    /// Records that the server said it has, whether the held version rose by it or not.
+    private var brought: Set<RecordKey> = []
     /// Records whose delete the server did.
     private var deleted: [RecordKey] = []
     /// Whether anything is set aside or waits for what is, settled changes of this settlement included.
@@ -101,11 +103,16 @@ struct Settling {
         }
         if let serverID { try table.map(db, change.record, serverID) }
         if var work = try takeWork(db, change.record) {
-            let raises = work.version == change.baseVersion ?? 0 || raised.contains(change.record)
+            let isNext = work.version == change.baseVersion ?? 0 || raised.contains(change.record)
+            // A version that stands for an earlier change, too, is not held before that one has its verdict.
+            let raises = isNext && !work.hasUncertain(before: change)
             if change.operation != .delete, !work.base.isLive, work.version > 0 {
                 try ChangeNotes.event(db, "revived", of: change, now: now)
             }
-            if let version, version > work.version, raises { raised.insert(change.record) }
+            if let version, version > work.version, isNext {
+                brought.insert(change.record)
+                if raises { raised.insert(change.record) }
+            }
             if change.operation == .delete { deleted.append(change.record) }
             work.accept(change, version: version, raises: raises)
             works[change.record] = work
@@ -182,16 +189,17 @@ struct Settling {
             try HeldRecords.forget(db, under: record)
         }
         try ChangeRows.count(db, counted)
-        (works, order, counted, firstAside, raised, deleted) = ([:], [], 0, nil, [], [])
+        (works, order, counted, firstAside, raised, brought, deleted) = ([:], [], 0, nil, [], [], [])
     }
 
     /// In a full pass, what the server has just acknowledged is as good as brought by it: its page may leave out a
     /// record that follows from this device's own changes (PROTOCOL.md, *Records*).
     private func markBrought(_ db: Database) throws {
-        guard !raised.isEmpty, try Meta.integer(db, .passRuns) == 1, let pass = try Meta.integer(db, .pass) else {
+        let brought = brought.union(raised)
+        guard !brought.isEmpty, try Meta.integer(db, .passRuns) == 1, let pass = try Meta.integer(db, .pass) else {
             return
         }
         let statement = try db.cachedStatement(sql: "UPDATE sync_record SET pass = ? WHERE entity = ? AND id = ?")
-        for record in raised.sorted() { try statement.execute(arguments: [pass, record.entity, record.id]) }
+        for record in brought.sorted() { try statement.execute(arguments: [pass, record.entity, record.id]) }
     }
 }

@@ -69,6 +69,7 @@ extension AppMigrations.ChangeStep {
 
     /// Takes never-sent changes, and bases, through the step.
     fileprivate func run(_ db: Database) throws {
+        try ChangeRows.fold(db)
         let changes = try Row.fetchAll(
             db, sql: "SELECT position, operation, fields FROM sync_change WHERE entity = ? AND state IN (0, 3)",
             arguments: [entity])

@@ -131,6 +131,7 @@ enum Opening {
             let (context, number) = try database.write { db in
                 try checkVersion(db)
                 try EngineTables.migrate(db)
+                try ChangeRows.fold(db)
                 try bind(db, account)
                 try setUpClock(db, configuration)
                 // PRC-04: whoever was sending is not at work any more, unless it holds the lease.

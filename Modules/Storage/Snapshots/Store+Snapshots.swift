@@ -15,7 +15,7 @@ extension ApplyContext {
     /// What the app wrote since the last time, as the change log has it.
     func catchUp(_ db: Database, now: Int64) throws {
         guard !snapshots.isEmpty else { return }
-        let last = try Int64.fetchOne(db.cachedStatement(sql: "SELECT sequence FROM sync_clock WHERE one = 1")) ?? 0
+        let last = try ChangeRows.sequence(db)
         let done = try Meta.integer(db, .snapshotSequence) ?? 0
         guard last > done else { return }
         let run = SnapshotRun(db, snapshots, now: now)

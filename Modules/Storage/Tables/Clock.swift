@@ -23,7 +23,8 @@ enum Clock {
             .execute(arguments: [milliseconds])
     }
 
-    /// The key that belongs to the present sequence, of the same source as the triggers'.
+    /// The key that belongs to the number that was given last by ``ChangeRows/nextSequence(_:)``, of the same source as the
+    /// triggers'.
     static func key(_ db: Database) throws -> String {
         let sql = "SELECT \(CaptureSQL.key()) FROM sync_clock WHERE one = 1"
         return try String.fetchOne(db.cachedStatement(sql: sql)) ?? ""
@@ -31,8 +32,7 @@ enum Clock {
 
     /// A key that no change has; it uses up a sequence, so that a seeded one is new, too.
     static func freshKey(_ db: Database) throws -> String {
-        try db.cachedStatement(sql: "UPDATE sync_clock SET sequence = sequence + 1 WHERE one = 1")
-            .execute()
+        _ = try ChangeRows.nextSequence(db)
         return try key(db)
     }
 

@@ -8,7 +8,7 @@ import SyncCore
 /// knows is refused before anything is written.
 enum EngineTables {
     /// The format that this program writes.
-    static let format: Int64 = 2
+    static let format: Int64 = 3
 
     /// The format of the file; `nil` for one without engine tables.
     static func found(_ db: Database) throws -> Int64? {
@@ -36,6 +36,7 @@ enum EngineTables {
             "sync_download", "sync_event", "sync_cycle", "sync_draft", "sync_dirty",
         ]
         for table in tables { try db.execute(sql: "DELETE FROM \(table)") }
+        try Payloads.empty(db)
         try db.execute(sql: "UPDATE sync_clock SET queued = 0, \"unit\" = NULL, intent = NULL")
         let kept = [Meta.Key.format, .home, .generation, .schema].map { "'\($0.rawValue)'" }.joined(separator: ", ")
         try db.execute(sql: "DELETE FROM sync_meta WHERE key NOT IN (\(kept))")
@@ -141,6 +142,28 @@ enum EngineTables {
             "CREATE INDEX sync_dirty_gone ON sync_dirty (entity, id) WHERE gone = 1",
             "CREATE INDEX sync_dirty_done ON sync_dirty (entity, id) WHERE done = 1",
             "INSERT INTO sync_meta (key, value) SELECT 'highest', coalesce(max(version), 0) FROM sync_record",
+        ],
+        [
+            // What triggers write goes by here: the newest change's place and stamp stand in for the clock's, which a captured
+            // write then need not touch. They come as values, since a statement that reads the table that it inserts into makes
+            // a copy first.
+            """
+            CREATE VIEW sync_enqueue AS
+            SELECT 0 AS last, 0 AS lastStamp, '' AS entity, '' AS id, 0 AS operation, 0 AS schema, '' AS fields
+            """,
+            """
+            CREATE TRIGGER sync_enqueue_change INSTEAD OF INSERT ON sync_enqueue
+            BEGIN
+              INSERT INTO sync_change
+                (position, sequence, key, entity, id, operation, schema, stamp, madeAt, fields, "unit", intent, "offset", seen)
+              SELECT max(sequence, NEW.last) + 1, max(sequence, NEW.last) + 1,
+                \(CaptureSQL.key(for: "max(sequence, NEW.last) + 1")),
+                NEW.entity, NEW.id, NEW.operation, NEW.schema,
+                max(stamp + 1, NEW.lastStamp + 1, (\(CaptureSQL.wall) + coalesce("offset", 0)) << 16),
+                \(CaptureSQL.wall), NEW.fields, "unit", intent, "offset", seen
+              FROM sync_clock WHERE one = 1;
+            END
+            """,
         ],
     ]
 }

@@ -25,6 +25,8 @@ enum Meta {
         case epochSequence
         /// The queue's schedule, as JSON.
         case schedule
+        /// When the last rounds in the background began, milliseconds since 1970, as JSON.
+        case backgroundRounds
         /// When contents were last compared with the server's, milliseconds since 1970.
         case comparedAt
         /// Which version of each snapshot builder made what is here, as JSON; local writes up to this sequence are in it.

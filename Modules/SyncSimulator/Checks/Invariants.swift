@@ -41,8 +41,10 @@ struct Invariants {
         let waiting = Set(facts.queue.filter { $0.state != 4 }.map(\.key))
         /// Whether the change, or the one that took it in, is still to be decided.
         func isUnsent(_ entry: Ledger.Entry) -> Bool {
-            ledger.fates[entry.key] == nil && !refused.contains(entry.key)
-                && waiting.contains(ledger.heir(of: entry.key))
+            // What was merged into another change is taken back with it.
+            let heir = ledger.heir(of: entry.key)
+            return ledger.fates[entry.key] == nil && ledger.fates[heir] == nil && !refused.contains(entry.key)
+                && waiting.contains(heir)
         }
         var found: [(String, String)] = []
         for key in ledger.byRecord.keys.sorted() {

@@ -7,7 +7,8 @@ struct Memory {
     /// A verdict that must leave a durable line, once its change has left the queue (I13).
     private var owed: [String: Verdict] = [:]
     private var clamped: Set<String> = []
-    private var last: (epoch: String?, pass: Int64, checkpoint: Int64, versions: [RecordKey: Int64])?
+    private var last:
+        (epoch: String?, pass: Int64, checkpoint: Int64, versions: [RecordKey: Int64], waiting: Set<String>)?
     /// Stamps of pages that were heard, by what the checkpoint is once they are applied.
     private var stamps: [(epoch: String, version: Int64, stamp: Stamp)] = []
 
@@ -38,7 +39,8 @@ struct Memory {
 
     /// Monotonic reads: within one history, neither the checkpoint nor a record's version falls.
     mutating func falls(_ facts: DeviceFacts) -> [String] {
-        defer { last = (facts.epoch, facts.pass, facts.checkpoint, facts.versions) }
+        let waiting = facts.queue.filter { $0.state != 4 }
+        defer { last = (facts.epoch, facts.pass, facts.checkpoint, facts.versions, Set(waiting.map(\.key))) }
         guard let last, last.epoch == facts.epoch, last.pass == facts.pass else {
             // Verdicts of another history owe nothing to this one.
             if last?.epoch != facts.epoch { (owed, clamped, stamps) = ([:], [], []) }
@@ -50,6 +52,10 @@ struct Memory {
         }
         for (key, version) in last.versions {
             guard let present = facts.versions[key], present < version else { continue }
+            // A tombstone takes what was known of a record with its row, unless something of it waited all the time; what
+            // is made of it later, from what had been set aside, begins at 0.
+            let wasKept = waiting.contains { $0.record == key && last.waiting.contains($0.key) }
+            if present == 0, !wasKept { continue }
             found.append("\(key) fell from version \(version) to \(present)")
         }
         return found.sorted()

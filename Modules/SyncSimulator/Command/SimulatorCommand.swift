@@ -115,26 +115,23 @@ public enum SimulatorCommand {
 
     /// Plants each bug in turn and runs seeds until one fails.
     private static func plant(_ arguments: Arguments, _ options: SimulationOptions) throws {
-        var missed: [PlantedBug] = []
-        for bug in arguments.bugs {
+        let bugs = arguments.bugs
+        // A thread takes every so manieth bug, as it takes every so manieth seed of a campaign.
+        let totals = Workers.run(seeds: 0..<UInt64(bugs.count), jobs: arguments.jobs, until: nil) { number, totals in
+            let bug = bugs[Int(number)]
             var planted = options
             planted.bug = bug
-            // A seed that fails without the bug finds nothing.
-            let found = try arguments.seeds.first { seed in
-                try !Simulation.run(seed: seed, planted).violations.isEmpty
-                    && Simulation.run(seed: seed, options).violations.isEmpty
+            for (runs, seed) in arguments.seeds.enumerated() {
+                let report = try Simulation.run(seed: seed, planted)
+                // A seed that fails without the bug finds nothing.
+                guard let first = report.violations.first, try Simulation.run(seed: seed, options).violations.isEmpty
+                else { continue }
+                return say("\(bug.rawValue): \(runs + 1) seeds, \(seed): \(first)")
             }
-            if let found {
-                let report = try Simulation.run(seed: found, planted)
-                say(
-                    "\(bug.rawValue): seed \(found): \(report.violations.first.map(String.init(describing:)) ?? "")"
-                )
-            } else {
-                say("\(bug.rawValue): NOT FOUND in \(arguments.seeds.count) seeds")
-                missed.append(bug)
-            }
+            say("\(bug.rawValue): NOT FOUND in \(arguments.seeds.count) seeds")
+            totals.notFound.append(bug)
         }
-        if !missed.isEmpty { exit(1) }
+        if !totals.notFound.isEmpty { exit(1) }
     }
 }
 

@@ -11,6 +11,8 @@ public struct RunTotals: Sendable {
     /// Seeds that were run twice, and those whose traces differed.
     public private(set) var repeated = 0
     public private(set) var unequal: [UInt64] = []
+    /// Planted mistakes that no seed found.
+    var notFound: [PlantedBug] = []
 
     public init() {}
 
@@ -40,6 +42,7 @@ public struct RunTotals: Sendable {
         failing += other.failing
         repeated += other.repeated
         unequal += other.unequal
+        notFound += other.notFound
     }
 
     /// Situations that no seed reached.

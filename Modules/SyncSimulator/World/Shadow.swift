@@ -62,7 +62,10 @@ final class Shadow: @unchecked Sendable {
             else {
                 return nil
             }
-            return "\(result.changeID) is \(result.verdict.name) by the model, and \(other.verdict.name)"
+            let change = request.changes.first { $0.id == result.changeID }
+            let fields = change.map { "\($0.operation) \($0.record) \($0.fields)" } ?? ""
+            return
+                "\(result.changeID) is \(result.verdict.name) by the model, and \(other.verdict.name): \(fields)"
         }
     }
 
@@ -78,19 +81,12 @@ final class Shadow: @unchecked Sendable {
                 .sorted()
             {
                 let (x, y) = (a?.fields[name] ?? .null, b?.fields[name] ?? .null)
-                // A sum or a set that was never given anything is nothing to one, and 0 or [] to the other.
-                if !x.isSame(as: y), !(Self.isNothing(x) && Self.isNothing(y)) {
+                if !x.isSame(as: y) {
                     return "\(key).\(name) is \(y), and by all accepted changes \(x)"
                 }
             }
             return nil
         }
-    }
-}
-
-extension Shadow {
-    private static func isNothing(_ value: FieldValue) -> Bool {
-        value.isNull || value.isSame(as: .int(0)) || value == .array([])
     }
 }
 

@@ -79,7 +79,7 @@ extension World {
 
     private func write(_ step: WorkloadTape.Step) {
         let device = devices[step.device]
-        guard let rows = device.read({ try Rows($0, device.schema) }) else { return }
+        guard let rows = device.facts()?.rows else { return }
         let edits = EditMaker(schema: device.schema, rows: rows, device: step.device, ids: device.ids)
             .edits(for: step.action)
         guard !edits.isEmpty else { return }

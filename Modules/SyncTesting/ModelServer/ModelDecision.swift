@@ -119,7 +119,9 @@ struct ModelDecision {
         if isReset { next.resets.append(order(change, nil, device: device)) }
         var mine: [String: ModelRecord.FieldWrite] = [:]
         for name in change.fields.keys {
-            guard let delta = change.fields[name] else { continue }
+            guard var delta = change.fields[name] else { continue }
+            // A create is a write of all its fields: there is nothing before it that a rule could go from.
+            if change.operation == .create { delta.rule = .lastWriter }
             var place = order(change, delta.stamp, device: device)
             if delta.rule == .check, let top = next.ordered(name).last?.order, top > place {
                 // It stands whatever its stamp: just above what it was checked against.

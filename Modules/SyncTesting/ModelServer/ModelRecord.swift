@@ -75,12 +75,14 @@ struct ModelRecord: Sendable {
         case .lastWriter, .check, .sum:
             return later.contains { $0.delta.rule == .lastWriter || $0.delta.rule == .check }
         case .union:
+            // For each element the last writer wins, even one that wants the same: as with a plain value.
             let mine = UnionEffect(write.delta)
             return later.contains { other in
                 guard other.delta.rule == .union else { return true }
                 let theirs = UnionEffect(other.delta)
-                return mine.added.contains { theirs.removed.contains($0) }
-                    || mine.removed.contains { theirs.added.contains($0) }
+                return (mine.added + mine.removed).contains { element in
+                    (theirs.added + theirs.removed).contains { $0.isSame(as: element) }
+                }
             }
         }
     }

@@ -130,7 +130,7 @@ final class RealServer: Sendable {
 }
 
 /// An HTTP client whose server is a function.
-private struct ServiceHTTP: HTTPTransport {
+struct ServiceHTTP: HTTPTransport {
     let serve: @Sendable ([UInt8]) -> ServerReply
 
     func send(_ request: HTTPRequest, body: [UInt8]) async throws(HTTPFailure) -> HTTPAnswer {

@@ -231,4 +231,74 @@ struct FoundBySeedsTests {
         #expect(try f.text("SELECT name FROM board") == "Mine")
         #expect(try f.int("SELECT count(*) FROM sync_event WHERE kind = 'cancelled' AND id = 'n'") ?? 0 > 0)
     }
+
+    @Test("Seed 66: a later change's verdict does not stand for an earlier one whose verdict was missing")
+    func missingVerdictBefore() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET labels = '[\"a\"]' WHERE id = 'c1'")
+        try f.sql("UPDATE card SET labels = '[\"a\",\"b\"]' WHERE id = 'c1'")
+        let claim = try await f.claim()
+        #expect(claim.keys.count == 2)
+        // The page leaves the record out: it follows from both changes.
+        try await f.settle((claim.keys[0], .unanswered), (claim.keys[1], .applied(5)))
+        let again = try await f.claim()
+        #expect(again.keys == [claim.keys[0]])
+        try await f.settle((again.keys[0], .applied(4)))
+        #expect(try await f.store.summary() == QueueSummary())
+        #expect(try f.card("labels") == #"["b","a"]"#)
+    }
+
+    @Test("Seed 76: a tombstone under an edit into a list that is gone takes the card once the edit is refused")
+    func tombstoneUnderMove() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try await f.apply(record("list", "l2", 4, ["name": "Two", "idBoard": "b1", "pos": 2.0]))
+        try f.sql("UPDATE card SET idList = 'l2' WHERE id = 'c1'")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .refused()))
+        try await f.apply(record("list", "l2", 10, [:], .deleted))
+        _ = try await f.store.retry(claim.keys[0])
+        try await f.apply(record("card", "c1", 11, [:], .deleted))
+        let again = try await f.claim()
+        #expect(again.told == ["update card c1"])
+        try await f.settle((again.keys[0], .refused("notFound")))
+        #expect(try !f.hasCard())
+        #expect(try await f.store.position().held == 0)
+    }
+
+    @Test("Seed 91: an edit of a new record that is taken back leaves no value that nobody gave")
+    func cancelledEditOfNew() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.insertCard("n")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .refused()))
+        _ = try await f.store.retry(claim.keys[0])
+        try f.sql("UPDATE card SET closed = 0 WHERE id = 'n'")
+        let edit = try #require(try f.changes().last)
+        #expect(edit.operation == .update)
+        #expect(try await f.store.cancel(edit.id) == .cancelled([edit.id]))
+        #expect(try f.card("closed", "n") == nil)
+        #expect(try f.card("name", "n") == "A")
+    }
+
+    @Test("Seed 131: a delete of what is dead already does not make an older answer news")
+    func deleteOfTheDead() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET name = 'B' WHERE id = 'c1'")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .unanswered))
+        try await f.apply(record("card", "c1", 9, [:], .deleted))
+        try f.sql("DELETE FROM card WHERE id = 'c1'")
+        let again = try await f.claim()
+        #expect(again.told == ["update card c1", "delete card c1"])
+        try await f.settle(
+            (again.keys[0], .unanswered), (again.keys[1], .applied(version: nil, overwrote: [:], serverID: nil)))
+        // The update was decided before the record died, and is answered as it was then.
+        try await f.settle((again.keys[0], .merged(record("card", "c1", 5, ["name": "Theirs", "idList": "l1"]))))
+        #expect(try !f.hasCard())
+        #expect(try await f.store.summary() == QueueSummary())
+    }
 }

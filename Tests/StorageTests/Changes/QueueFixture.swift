@@ -48,7 +48,7 @@ extension Fixture {
             _ = try await store.settle(Settlement(outcomes: outcomes), claim: nil)
         }
         #expect(try await store.summary().pending == 0)
-        #expect(try int("SELECT queued FROM sync_clock") == int("SELECT count(*) FROM sync_change"))
+        #expect(try queued() == int("SELECT count(*) FROM sync_change"))
     }
 
     func insertCard(_ id: String = "c1", name: String = "A", list: String = "l1") throws {

@@ -152,7 +152,7 @@ import Testing
         #expect(try await fixture.store.discard(key) == [key])
         #expect(try await fixture.store.failures().isEmpty)
         #expect(try fixture.card("name") == "Server")
-        #expect(try fixture.int("SELECT queued FROM sync_clock") == 0)
+        #expect(try fixture.queued() == 0)
     }
 
     @Test("a change that is not there, or not set aside, is said so")

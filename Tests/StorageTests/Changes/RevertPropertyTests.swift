@@ -122,6 +122,6 @@ import Testing
         #expect(try fixture.card("name") == model.shownName.text, place)
         #expect(try fixture.card("votes") == String(model.shownVotes), place)
         #expect(
-            try fixture.int("SELECT queued FROM sync_clock") == fixture.int("SELECT count(*) FROM sync_change"), place)
+            try fixture.queued() == fixture.int("SELECT count(*) FROM sync_change"), place)
     }
 }

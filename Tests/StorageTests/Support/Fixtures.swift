@@ -59,6 +59,9 @@ struct Fixture {
     func text(_ sql: String) throws -> String? { try store.database.read { try String.fetchOne($0, sql: sql) } }
     func int(_ sql: String) throws -> Int? { try store.database.read { try Int.fetchOne($0, sql: sql) } }
 
+    /// How many changes the store counts.
+    func queued() throws -> Int { try store.database.read { try ChangeRows.queued($0) } }
+
     /// The queue as text: `create card c1 {…}`, in order.
     func queue() throws -> [String] {
         try rows("SELECT operation, entity, id, fields FROM sync_change ORDER BY position").map { row in

@@ -14,24 +14,27 @@ struct Device {
     static func open(_ global: GlobalOptions) async throws -> Device { try open(folder: global.folder) }
 
     /// The same for a folder that is named, and the boards' entities if no others are.
-    static func open(folder: String, schema: Schema? = nil) throws -> Device {
+    /// - Parameter note: hears what of the derived data is made anew.
+    static func open(
+        folder: String, schema: Schema? = nil, noting note: @escaping BoardDerived.Note = { _, _ in }
+    ) throws -> Device {
         do {
             try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         } catch {
             throw Problem("The folder “\(folder)” cannot be made: it is a file's name, or not ours to write.")
         }
         let schema = try schema ?? BoardEntities.schema()
-        return Device(store: try open(path: folder + "/boards.sqlite", schema), records: Records(schema: schema))
+        return Device(store: try open(path: folder + "/boards.sqlite", schema, note), records: Records(schema: schema))
     }
 
     /// Opens the database; a file that somebody else is just making is waited for.
     ///
     /// SQLite does not wait by itself while a new file changes to its write-ahead log.
-    private static func open(path: String, _ schema: Schema) throws -> Store {
+    private static func open(path: String, _ schema: Schema, _ note: @escaping BoardDerived.Note) throws -> Store {
         let deadline = ContinuousClock.now + .seconds(5)
         while true {
             do {
-                return try openOnce(path: path, schema)
+                return try openOnce(path: path, schema, note)
             } catch {
                 guard isBusy(error), ContinuousClock.now < deadline else { throw error }
                 usleep(useconds_t.random(in: 5_000...50_000))
@@ -48,8 +51,8 @@ struct Device {
     }
 
     /// Tables are looked for only where the store misses one, so that every other start is quick.
-    private static func openOnce(path: String, _ schema: Schema) throws -> Store {
-        let configuration = StoreConfiguration(createsTables: false)
+    private static func openOnce(path: String, _ schema: Schema, _ note: @escaping BoardDerived.Note) throws -> Store {
+        let configuration = StoreConfiguration(createsTables: false, snapshots: BoardDerived.builders(noting: note))
         if !FileManager.default.fileExists(atPath: path) { try BoardTables.create(path: path, schema) }
         do {
             return try Store(path: path, schema: schema, configuration: configuration)

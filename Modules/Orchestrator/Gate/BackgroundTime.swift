@@ -1,0 +1,67 @@
+/// Time in the background, as the system gives it.
+///
+/// Asked for by the engine, given by the platform (`SystemBackgroundTime` where there is a `BGTaskScheduler`), by an app, or
+/// by a test. The system's promise is only a hint: it may give less, later, or nothing.
+public protocol BackgroundTime: Sendable {
+    /// Asks for one round, not before this time (milliseconds since 1970); a later call replaces an earlier one.
+    func ask(notBeforeMilliseconds time: Int64) async
+    /// The rounds that the system gives.
+    func grants() -> AsyncStream<BackgroundGrant>
+}
+
+/// One round in the background.
+public struct BackgroundGrant: Sendable {
+    /// How long it may take.
+    public let limit: Duration
+    /// Ends, or speaks, when the system wants its time back early.
+    public let expiry: AsyncStream<Void>
+    /// Tells the system that the round is over, and whether it was of use; called once.
+    public let finish: @Sendable (_ isDone: Bool) -> Void
+
+    public init(limit: Duration, expiry: AsyncStream<Void>, finish: @escaping @Sendable (_ isDone: Bool) -> Void) {
+        self.limit = limit
+        self.expiry = expiry
+        self.finish = finish
+    }
+}
+
+#if canImport(BackgroundTasks) && (os(iOS) || os(tvOS) || os(visionOS))
+    import BackgroundTasks
+    import Foundation
+
+    /// Rounds by `BGTaskScheduler`: make it before the app has finished launching, with an identifier that stands in its
+    /// `BGTaskSchedulerPermittedIdentifiers`.
+    public final class SystemBackgroundTime: BackgroundTime {
+        private let identifier: String
+        private let stream: AsyncStream<BackgroundGrant>
+
+        /// - Parameter limit: how long one round may take; the system takes its time back earlier if it must.
+        public init(identifier: String, limit: Duration = .seconds(25)) {
+            self.identifier = identifier
+            let (stream, continuation) = AsyncStream.makeStream(
+                of: BackgroundGrant.self, bufferingPolicy: .bufferingNewest(1))
+            self.stream = stream
+            BGTaskScheduler.shared.register(forTaskWithIdentifier: identifier, using: nil) { task in
+                // Sendable: the system's object is only told, from one place each, that it expired and that it is over.
+                nonisolated(unsafe) let task = task
+                let (expiry, expired) = AsyncStream.makeStream(of: Void.self)
+                task.expirationHandler = { expired.finish() }
+                continuation.yield(
+                    BackgroundGrant(limit: limit, expiry: expiry) { task.setTaskCompleted(success: $0) })
+            }
+        }
+
+        public func ask(notBeforeMilliseconds time: Int64) async {
+            let request = BGAppRefreshTaskRequest(identifier: identifier)
+            request.earliestBeginDate = Date(timeIntervalSince1970: Double(time) / 1_000)
+            do {
+                try BGTaskScheduler.shared.submit(request)
+            } catch {
+                // Background time is switched off, or there is none here: the app syncs when it is opened.
+                return
+            }
+        }
+
+        public func grants() -> AsyncStream<BackgroundGrant> { stream }
+    }
+#endif

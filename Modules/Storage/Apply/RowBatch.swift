@@ -1,0 +1,136 @@
+import GRDB
+import SyncCore
+
+/// Rows of one table and one shape that go by one statement: its way through GRDB and SQLite costs more than a row does.
+struct RowBatch {
+    let table: AppliedTable
+    let shape: AppliedTable.Shape
+    private(set) var records: [(record: ServerRecord, extra: String?)] = []
+    /// The values of all rows, one row after the other.
+    private var values: [FieldValue] = []
+
+    init(_ table: AppliedTable, _ shape: AppliedTable.Shape) {
+        self.table = table
+        self.shape = shape
+        records.reserveCapacity(table.mostRows)
+        values.reserveCapacity(table.mostRows * shape.count)
+    }
+
+    var isFull: Bool { records.count >= table.mostRows }
+
+    mutating func add(_ record: ServerRecord, _ row: [FieldValue], extra: String?) {
+        records.append((record, extra))
+        values.append(contentsOf: row)
+    }
+
+    /// Writes the rows: a full batch by one statement, others one by one.
+    /// - Parameter written: how many stand, also where one after them fails.
+    /// - Throws: what the first row that fails throws.
+    func write(_ written: inout Int) throws {
+        if isFull {
+            try table.upsert(values[...], shape, rows: records.count)
+            written = records.count
+            return
+        }
+        for start in stride(from: 0, to: values.count, by: shape.count) {
+            try table.upsert(values[start..<start + shape.count], shape, rows: 1)
+            written += 1
+        }
+    }
+}
+
+/// The batches of a slice, at most one for each table.
+///
+/// What they hold is written before anything else looks at a row; parents' rows are written before their children's.
+final class RowBatches {
+    private var open: [RowBatch] = []
+    /// Records in the batches that another one may refer to.
+    private(set) var pending: Set<RecordKey> = []
+    /// The row at work, kept for its memory.
+    var row: [FieldValue] = []
+
+    var isEmpty: Bool { open.isEmpty }
+
+    /// Whether rows of the table wait that have other columns.
+    func hasOther(_ table: AppliedTable, _ shape: AppliedTable.Shape) -> Bool {
+        open.contains { $0.table === table && $0.shape != shape }
+    }
+
+    /// Adds the row at work.
+    /// - Returns: whether the table's batch is full now.
+    func add(_ record: ServerRecord, _ table: AppliedTable, _ shape: AppliedTable.Shape, extra: String?) -> Bool {
+        if table.isReferred { pending.insert(record.key) }
+        let index: Int
+        if let known = open.firstIndex(where: { $0.table === table }) {
+            index = known
+        } else {
+            index = open.firstIndex { $0.table.rank > table.rank } ?? open.count
+            open.insert(RowBatch(table, shape), at: index)
+        }
+        open[index].add(record, row, extra: extra)
+        return open[index].isFull
+    }
+
+    /// Takes out what waits of this table; all there is where its rows may refer to others, parents first.
+    func takeOut(_ table: AppliedTable?) -> [RowBatch] {
+        guard let table, table.needs.isEmpty, let index = open.firstIndex(where: { $0.table === table }) else {
+            defer { (open, pending) = ([], []) }
+            return open
+        }
+        let batch = open.remove(at: index)
+        if table.isReferred { for (record, _) in batch.records { pending.remove(record.key) } }
+        return [batch]
+    }
+}
+
+extension SliceApplier {
+    /// Puts the common record, a live one of which nothing is unsent, to those that are written by one statement.
+    /// - Returns: whether it is done with; what is held up or cannot stand in its columns is looked at by itself.
+    func goesWithOthers(
+        _ record: ServerRecord, _ look: RecordMarks.Look, _ waiting: inout [(record: ServerRecord, missing: RecordKey)]
+    ) throws -> Bool {
+        guard record.presence == .live, !look.isUnsent, !pass.journalsLosses, let table = try table(record.key.entity),
+            table.isNarrow
+        else { return false }
+        if marks.isBelow(record, look.held) { return true }
+        batches.row.removeAll(keepingCapacity: true)
+        let shape: AppliedTable.Shape
+        do { shape = try table.bind(record, into: &batches.row) } catch is ValueMismatch { return false }
+        if !table.needs.isEmpty, try table.isMissingOne(record.key, record.fields, besides: batches.pending) {
+            return false
+        }
+        if shape.count <= table.entity.fields.count { try noteMissingFields(record, table) }
+        let extra = try extra(record, shape, table.entity)
+        if batches.hasOther(table, shape) {
+            let row = batches.row
+            try writeBatches(of: table, &waiting)
+            batches.row = row
+        }
+        if batches.add(record, table, shape, extra: extra) { try writeBatches(of: table, &waiting) }
+        return true
+    }
+
+    /// Writes the rows that wait. Where a table does not take one, it and all that were to follow go by themselves: what
+    /// is at fault is held, and what refers to it waits.
+    func writeBatches(
+        of table: AppliedTable? = nil, _ waiting: inout [(record: ServerRecord, missing: RecordKey)]
+    ) throws {
+        var hasFailed = false
+        for batch in batches.takeOut(table) {
+            var written = 0
+            if !hasFailed {
+                do {
+                    try batch.write(&written)
+                } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+                    hasFailed = true
+                }
+            }
+            for (record, extra) in batch.records.prefix(written) {
+                marks.note(record, extra: extra)
+                try noteApplied(record)
+            }
+            if hasHeld { for (record, _) in batch.records.prefix(written) { try release(record.key) } }
+            for (record, _) in batch.records.dropFirst(written) { try takeOne(record, &waiting) }
+        }
+    }
+}
