@@ -9,6 +9,13 @@ import SyncCore
 struct SingleTurn {
     let table: ChangeTable
 
+    /// What of the settled change is needed.
+    private struct Done {
+        var position: Int64
+        var record: RecordKey
+        var baseVersion: Int64?
+    }
+
     /// What is asked of everything but the first rows of the queue.
     private struct Glance {
         var queued: Int64
@@ -62,14 +69,17 @@ struct SingleTurn {
     /// The change that was done, and the one behind it, if they are the first of the queue and of the plain kind.
     private func heads(
         _ rows: RawStatement, _ changeID: String, _ limits: ClaimLimits
-    ) throws -> (done: StoredChange, next: StoredChange)? {
+    ) throws -> (done: Done, next: StoredChange)? {
         rows.begin()
         defer { rows.begin() }
         do {
-            guard try rows.step(), rows.text(2) == changeID, rows.integer(10) == StoredChange.State.uploading.rawValue
+            guard try rows.step(), rows.text(2) == changeID, rows.integer(10) == StoredChange.State.uploading.rawValue,
+                let position = rows.integer(0), rows.integer(5) != Operation.delete.number
             else { return nil }
-            let done = try StoredChange(rows, table.schema)
-            guard done.operation != .delete, try rows.step() else { return nil }
+            let done = Done(
+                position: position, record: RecordKey(rows.text(3) ?? "", rows.text(4) ?? ""),
+                baseVersion: rows.integer(11))
+            guard try rows.step() else { return nil }
             let next = try StoredChange(rows, table.schema)
             guard next.state == .pending, next.unit == nil, table.schema[next.record.entity] != nil else { return nil }
             // A neighbour may be merged into it.

@@ -128,8 +128,14 @@ enum UploadBenchmark {
             let body = Array(#"{"id":"\#(id(number))","text":"\#(text)","votes":1}"#.utf8)
             var request = HTTPRequest(
                 method: .post, scheme: "http", authority: "127.0.0.1:\(server.port)", path: "/1/notes")
+            // The same header fields as the queue's requests have: the server asks for them, and reads them.
+            request.headerFields[.accept] = "application/json, application/problem+json"
             request.headerFields[.contentType] = "application/json"
+            request.headerFields[key] = "\"\(id(number))\""
+            request.headerFields[device] = id(0)
             request.headerFields[.contentLength] = "\(body.count)"
+            request.headerFields[.acceptEncoding] = "gzip"
+            request.headerFields[requestID] = id(number)
             let answer = try await http.send(request, body: body)
             var bytes = 0
             while let piece = try await answer.body.next() { bytes += piece.count }
@@ -141,6 +147,10 @@ enum UploadBenchmark {
         try database.close()
         return seconds
     }
+
+    private static let key = HTTPField.Name("Idempotency-Key")!
+    private static let device = HTTPField.Name("Sync-Device")!
+    private static let requestID = HTTPField.Name("X-Request-ID")!
 
     private static func commit(_ database: DatabasePool, _ number: Int) throws {
         try database.write { db in
