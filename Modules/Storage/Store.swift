@@ -147,8 +147,7 @@ public actor Store {
                 }
                 breaker?.begin()
                 try pages.write(db)
-                try ChangeRows.fold(db)
-                let sequence = try ChangeRows.sequence(db)
+                let sequence = try ChangeRows.foldIfNeeded(db)
                 let result = try body(db)
                 observer.note(try ChangeRows.sequence(db) != sequence)
                 try breaker?.check()

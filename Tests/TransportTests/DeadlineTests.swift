@@ -144,4 +144,57 @@ struct DeadlineTests {
         #expect(ended?.isCancelled == true)
         #expect(clock.sleeperCount == 0)
     }
+
+    /// By the system's clock, where one timer watches over all requests.
+    private func live(_ http: ScriptedHTTP) throws -> BatchExchange {
+        var options = BatchExchange.Options()
+        options.deadlines = Deadlines(connect: .milliseconds(10), idle: .milliseconds(20), leastRate: 0)
+        return try Sample.exchange(http, options: options)
+    }
+
+    @Test("NET-05 among many requests the timer ends those that hang, and no other; later ones are watched, too")
+    func timer() async throws {
+        let number = Locked(0)
+        let http = ScriptedHTTP { _, _ throws(HTTPFailure) in
+            let hangs = number.withLock { number in
+                number += 1
+                return number.isMultiple(of: 2)
+            }
+            if hangs { try await Self.hang() }
+            return .of(200, Sample.answer())
+        }
+        let exchange = try live(http)
+        for _ in 0..<3 {
+            let ended = await withTaskGroup(of: ExchangeFailure?.self) { group in
+                for _ in 0..<20 {
+                    group.addTask {
+                        do throws(ExchangeFailure) {
+                            _ = try await exchange.exchange(Sample.request())
+                            return nil
+                        } catch {
+                            return error
+                        }
+                    }
+                }
+                return await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(ended.count { $0 == nil } == 10)
+            #expect(ended.compactMap { $0 }.allSatisfy { $0.reachedServer && !$0.isCancelled })
+        }
+    }
+
+    @Test("the caller's cancellation is no deadline by the system's clock either")
+    func cancelledLive() async throws {
+        let (began, begin) = AsyncStream.makeStream(of: Void.self)
+        let http = ScriptedHTTP { _, _ throws(HTTPFailure) in
+            begin.yield()
+            try await Self.hang()
+            return .of()
+        }
+        let exchange = try Sample.exchange(http)
+        let task = Task { await failure { try await exchange.exchange(Sample.request()) } }
+        for await _ in began { break }
+        task.cancel()
+        #expect(await task.value?.isCancelled == true)
+    }
 }

@@ -77,7 +77,7 @@ struct GuideTests {
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         let note = EntitySchema("note", refusal: .keep, fields: [.text("text")])
         let store = try Store(path: folder.appendingPathComponent("notes.sqlite").path, schema: Schema([note]))
-        let queue = UploadQueue(log: store)
+        let queue = UploadQueue(log: store, home: store)
         func answer(_ verdict: Verdict) async throws {
             guard case .batch(let claim) = try await queue.take(urgency: .user) else { return }
             let results = claim.changes.map { ChangeResult(changeID: $0.change.id, verdict: verdict) }

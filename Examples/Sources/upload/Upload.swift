@@ -102,7 +102,7 @@ struct Story {
     /// Runs the queue until nothing may go any more.
     private func drain(_ store: Store, _ server: HostileServer) async throws {
         let queue = UploadQueue(
-            log: store, policy: UploadPolicy(baseDelay: .milliseconds(200), jitter: .added(upTo: .zero)))
+            log: store, home: store, policy: UploadPolicy(baseDelay: .milliseconds(200), jitter: .added(upTo: .zero)))
         #if canImport(Darwin)
             let http = URLSessionTransport()
         #else

@@ -59,7 +59,10 @@ enum HeldRecords {
     }
 
     static func isEmpty(_ db: Database) throws -> Bool {
-        try Row.fetchOne(db.cachedStatement(sql: "SELECT 1 FROM sync_held LIMIT 1")) == nil
+        let row = try RawStatement(db, "SELECT 1 FROM sync_held LIMIT 1")
+        row.begin()
+        defer { row.begin() }
+        return try !row.step()
     }
 
     /// Those that wait for this record.

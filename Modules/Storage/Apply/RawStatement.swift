@@ -98,4 +98,11 @@ final class RawStatement {
     func integer(_ column: CInt) -> Int64? {
         sqlite3_column_type(handle, column) == SQLITE_NULL ? nil : sqlite3_column_int64(handle, column)
     }
+
+    /// A text of the row; `nil` for NULL.
+    func text(_ column: CInt) -> String? {
+        guard let start = sqlite3_column_text(handle, column) else { return nil }
+        let bytes = UnsafeBufferPointer(start: start, count: Int(sqlite3_column_bytes(handle, column)))
+        return String(decoding: bytes, as: UTF8.self)
+    }
 }

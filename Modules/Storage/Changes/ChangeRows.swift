@@ -86,8 +86,11 @@ enum ChangeRows {
 
     /// The number of the last change made here.
     static func sequence(_ db: Database) throws -> Int64 {
-        let sql = "SELECT \(CaptureSQL.sequence) FROM sync_clock WHERE one = 1"
-        return try Int64.fetchOne(db.cachedStatement(sql: sql)) ?? 0
+        // Asked twice in each of the engine's transactions.
+        let row = try RawStatement(db, "SELECT \(CaptureSQL.sequence) FROM sync_clock WHERE one = 1")
+        row.begin()
+        defer { row.begin() }
+        return try row.step() ? row.integer(0) ?? 0 : 0
     }
 
     /// Brings the clock up to what triggers have put into the queue, before anything is taken out of it: numbers, stamps and
@@ -98,6 +101,17 @@ enum ChangeRows {
             WHERE one = 1 AND sequence < (SELECT max(position) FROM sync_change)
             """
         try db.cachedStatement(sql: sql).execute()
+    }
+
+    /// The same; only where there is something to bring up is anything written.
+    /// - Returns: the number of the last change made here.
+    static func foldIfNeeded(_ db: Database) throws -> Int64 {
+        let row = try RawStatement(db, "SELECT sequence, \(CaptureSQL.last) FROM sync_clock WHERE one = 1")
+        row.begin()
+        guard try row.step(), let sequence = row.integer(0), let last = row.integer(1) else { return 0 }
+        row.begin()
+        if sequence < last { try fold(db) }
+        return max(sequence, last)
     }
 
     /// A stamp for a write made now, above all that were given or seen.

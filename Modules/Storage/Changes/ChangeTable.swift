@@ -41,6 +41,7 @@ struct ChangeTable: Sendable {
     func settle(
         _ db: Database, _ settlement: Settlement, claim limits: ClaimLimits?, now: Int64
     ) throws -> (claim: Claim, touched: [RecordKey]) {
+        if let claim = try SingleTurn(table: self).settle(db, settlement, claim: limits) { return (claim, []) }
         if let stamp = settlement.stamp { try Clock.observe(db, stamp) }
         if let schedule = settlement.schedule { try ScheduleCodec.write(db, schedule) }
         try Meta.raise(db, .highest, to: settlement.outcomes.compactMap(\.kind.version).max())

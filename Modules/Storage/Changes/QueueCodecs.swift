@@ -20,9 +20,12 @@ enum ScheduleCodec {
 
     static func read(_ db: Database) throws -> QueueSchedule {
         let sql = "SELECT value FROM sync_meta WHERE key = 'schedule'"
-        guard let json = try String.fetchOne(db.cachedStatement(sql: sql)),
-            case .object(let members) = try FieldValue(json: json)
-        else { return QueueSchedule() }
+        return try read(String.fetchOne(db.cachedStatement(sql: sql)))
+    }
+
+    /// The schedule in a text; the first one where there is none.
+    static func read(_ json: String?) throws -> QueueSchedule {
+        guard let json, case .object(let members) = try FieldValue(json: json) else { return QueueSchedule() }
         return QueueSchedule(
             failures: members["failures"]?.int.map { Int($0) } ?? 0, notBeforeMilliseconds: members["notBefore"]?.int,
             serverNotBeforeMilliseconds: members["serverNotBefore"]?.int,

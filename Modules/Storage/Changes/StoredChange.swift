@@ -94,6 +94,24 @@ extension StoredChange {
         fillIn(entity)
     }
 
+    /// Reads a row of ``columns`` without GRDB's row.
+    /// - Throws: `JSONFailure` where the deltas cannot be read.
+    init(_ row: RawStatement, _ schema: Schema) throws(JSONFailure) {
+        let record = RecordKey(row.text(3) ?? "", row.text(4) ?? "")
+        let entity = schema[record.entity]
+        var isRaw = false
+        let fields = try DeltaCodec.deltas(row.text(9) ?? "", of: entity, isRaw: &isRaw)
+        self.init(
+            position: row.integer(0) ?? 0, sequence: row.integer(1) ?? 0, key: row.text(2) ?? "", record: record,
+            operation: Operation(number: row.integer(5) ?? 1), schema: Int(row.integer(6) ?? 1),
+            stamp: Stamp(packed: UInt64(bitPattern: row.integer(7) ?? 0)), madeAt: row.integer(8) ?? 0, fields: fields,
+            state: row.integer(10).flatMap(State.init) ?? .pending, baseVersion: row.integer(11), unit: row.text(12),
+            intent: row.text(13), device: row.text(14), attempts: Int(row.integer(15) ?? 0),
+            conflicts: Int(row.integer(16) ?? 0), blockedBy: row.text(17), isRaw: isRaw)
+        noteNulls()
+        fillIn(entity)
+    }
+
     /// Nulls that a create names: one that was sent keeps them, another is written anew before it goes.
     private mutating func noteNulls() {
         guard operation == .create else { return }

@@ -77,7 +77,8 @@ public struct CallStack: Sendable {
         }
     }
 
-    private static func perform(_ call: Call, _ watch: Watch, _ first: any Caller) async -> Result<Answer, HTTPFailure> {
+    private static func perform(_ call: Call, _ watch: Watch, _ first: any Caller) async -> Result<Answer, HTTPFailure>
+    {
         do throws(HTTPFailure) {
             return .success(try await first.call(call, watch: watch))
         } catch {

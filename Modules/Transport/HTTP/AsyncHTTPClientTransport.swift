@@ -39,6 +39,8 @@
             client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
         }
 
+        // Where the client itself runs, so that its answer is not made ours on another thread.
+        @concurrent
         public func send(_ request: HTTPRequest, body: [UInt8]) async throws(HTTPFailure) -> HTTPAnswer {
             guard let scheme = request.scheme, let authority = request.authority else {
                 throw HTTPFailure(.unusable, "a request needs a scheme and an authority")
@@ -109,6 +111,7 @@
 
             init(_ iterator: HTTPClientResponse.Body.AsyncIterator) { self.iterator = iterator }
 
+            @concurrent
             func next() async throws -> [UInt8]? {
                 guard let piece = try await iterator.next() else { return nil }
                 return Array(buffer: piece)

@@ -1,5 +1,8 @@
 public import SyncCore
 
+/// An executor of its own.
+private actor Home {}
+
 /// The queue of local changes on their way to the server: in order, at most once, never stuck, never silent.
 ///
 /// Owns what is in flight, the schedule and the streams; what is in the queue is the change log's. Two faces over one
@@ -26,20 +29,27 @@ public actor UploadQueue {
     private var waiters: [CheckedContinuation<Void, Never>] = []
     private var drain: UploadProgress?
     let streams = UploadStreams()
+    /// Whose executor this runs on.
+    private nonisolated let home: any Actor
+
+    public nonisolated var unownedExecutor: UnownedSerialExecutor { home.unownedExecutor }
 
     /// A queue over a change log.
     /// - Parameters:
+    ///   - home: the actor on whose executor the queue runs. The log itself, where it is an actor: then no step from queue to
+    ///     log changes the thread, which counts where each request carries one change. `nil` is one of its own.
     ///   - deltas: how a change that met a conflict is merged.
     ///   - wallClock: for what is shown and outlives a restart.
     ///   - clock: for every delay within this process.
     public init(
-        log: any ChangeLog & ChangeRepair, deltas: any DeltaCalculation = LastWriterDeltas(),
+        log: any ChangeLog & ChangeRepair, home: (any Actor)? = nil, deltas: any DeltaCalculation = LastWriterDeltas(),
         policy: UploadPolicy = UploadPolicy(),
         wallClock: any WallClock = SystemWallClock(),  // live
         clock: any Clock<Duration> = ContinuousClock(),  // live
         randomness: any Randomness = SystemRandomness()  // live
     ) {
         self.log = log
+        self.home = home ?? Home()
         self.policy = policy
         self.wallClock = wallClock
         self.clock = clock

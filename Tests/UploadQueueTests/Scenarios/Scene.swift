@@ -62,7 +62,8 @@ final class Scene {
             let store = try Self.open(folder, schema, wall)
             (self.store, log, self.folder) = (store, store, folder)
         }
-        queue = UploadQueue(log: log, policy: policy, wallClock: wall, clock: clock, randomness: randomness)
+        queue = UploadQueue(
+            log: log, home: store, policy: policy, wallClock: wall, clock: clock, randomness: randomness)
     }
 
     deinit {
@@ -85,7 +86,8 @@ final class Scene {
             let next = try Self.open(folder, Schema(entities), wall)
             (store, log) = (next, next)
         }
-        queue = UploadQueue(log: log, policy: policy, wallClock: wall, clock: clock, randomness: randomness)
+        queue = UploadQueue(
+            log: log, home: store, policy: policy, wallClock: wall, clock: clock, randomness: randomness)
     }
 
     // MARK: The app

@@ -115,11 +115,25 @@ final class InstantServer: @unchecked Sendable {
         return nil
     }
 
+    /// Byte by byte, since what the server does with a head is no figure of the client's.
     private static func contentLength(_ buffer: [UInt8], _ end: Int) -> Int {
-        let head = String(decoding: buffer[..<end], as: UTF8.self).lowercased()
-        guard let name = head.range(of: "\r\ncontent-length:") else { return 0 }
-        return Int(head[name.upperBound...].prefix { $0 != "\r\n" }.filter(\.isNumber)) ?? 0
+        var line = 0
+        while line < end {
+            var next = line
+            while next < end, buffer[next] != UInt8(ascii: "\n") { next += 1 }
+            if next - line > name.count, zip(buffer[line...], name).allSatisfy({ $0 | 0x20 == $1 || $0 == $1 }) {
+                var length = 0
+                for byte in buffer[(line + name.count)..<next] where byte >= 0x30 && byte <= 0x39 {
+                    length = length * 10 + Int(byte - 0x30)
+                }
+                return length
+            }
+            line = next + 1
+        }
+        return 0
     }
+
+    private static let name = Array("content-length:".utf8)
 
     private static func write(_ connection: Int32, _ bytes: [UInt8]) -> Bool {
         bytes.withUnsafeBytes { bytes in
