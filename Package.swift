@@ -112,8 +112,9 @@ let package = Package(
         .testTarget(
             name: "OrchestratorTests",
             dependencies: [
-                core, "Orchestrator", "Storage", "UploadQueue", "Transport", "SyncTesting", "SyncServer", httpTypes,
-                sqlite, log, metrics, .product(name: "MetricsTestKit", package: "swift-metrics"),
+                core, "Orchestrator", "Storage", "UploadQueue", "DownloadQueue", "Transport", "SyncTesting",
+                "SyncServer", httpTypes, sqlite, log, metrics,
+                .product(name: "MetricsTestKit", package: "swift-metrics"),
             ],
             path: "Tests/OrchestratorTests"),
         .testTarget(

@@ -1,3 +1,4 @@
+import DownloadQueue
 import Foundation
 import Orchestrator
 import Storage
@@ -53,6 +54,26 @@ private struct FailingSender: ChangeSender {
     let failure: ExchangeFailure
     func send(_ changes: [Change], deviceID: String) async throws(ExchangeFailure) -> [ChangeResult] { throw failure }
     func probe() async throws(ExchangeFailure) { throw failure }
+}
+
+/// A server that takes every change.
+private final class TakingSender: ChangeSender, @unchecked Sendable {
+    // Sendable: `taken` is used under `lock` alone.
+    private let lock = NSLock()
+    private var taken: [String] = []
+    var ids: [String] { lock.withLock { taken } }
+
+    func send(_ changes: [Change], deviceID: String) async throws(ExchangeFailure) -> [ChangeResult] {
+        lock.withLock { taken += changes.map(\.record.id) }
+        return changes.map {
+            ChangeResult(changeID: $0.id, verdict: .applied(version: 1, overwrote: [:], serverID: nil))
+        }
+    }
+    func probe() async throws(ExchangeFailure) {}
+}
+
+private struct NothingNew: RecordFetcher {
+    func fetch(_ request: DownloadRequest) async throws(ExchangeFailure) {}
 }
 
 @Suite struct GateScenarioTests {
@@ -167,6 +188,13 @@ private struct FailingSender: ChangeSender {
                 await #expect(throws: ExchangeFailure.self) { try await sender.send([], deviceID: "") }
             }
             #expect(await gate.mayGo(.routine) != .open)
+            let downloads = DownloadQueue(log: InMemoryDownloadLog(), fetcher: NothingNew(), gate: gate)
+            try await downloads.ask(DownloadRequest(scope: "", priority: 1))
+            guard case .closed(_, let cause) = try await downloads.drain(.routine) else {
+                Issue.record("the download queue went past the gate")
+                return
+            }
+            #expect(cause.contains("503"))
             #expect(await gate.mayGo(.user) == .open)
             let report = await engine.runOnce(deadline: .seconds(10))
             guard case .notNow = report.end else {
@@ -177,8 +205,34 @@ private struct FailingSender: ChangeSender {
             // The cycle's own success opens it for the other.
             #expect(await engine.syncNow().end == .complete)
             #expect(await gate.mayGo(.routine) == .open)
+            #expect(try await downloads.drain(.routine) == .empty)
             await engine.pause()
             #expect(await gate.mayGo(.routine) == .closed(untilMilliseconds: nil, cause: "paused"))
+            try await device.end()
+        }
+    }
+
+    @Test("A queue that runs by itself waits at the gate of its lane, and goes on when it opens")
+    func runningQueue() throws {
+        try inVirtualTime { stage in
+            let port = Port(ModelServer(schema: Device.parsed, clock: stage.wall), clock: stage.clock)
+            let (device, sender) = (try stage.device(port), TakingSender())
+            var configuration = EngineConfiguration()
+            configuration.conditions = [.contents: .unmetered]
+            let engine = engine(stage, device, port, Platform(), configuration)
+            await engine.noticed(NetworkPath(isReachable: true, isMetered: true))
+            try await device.addBoard("b-1")
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask {
+                    await engine.uploads.run(sender: engine.noting(sender), gate: engine.gate(for: .contents))
+                }
+                try await stage.pass(.seconds(100))
+                #expect(sender.ids.isEmpty)
+                await engine.noticed(NetworkPath(isReachable: true))
+                try await stage.pass(.seconds(2))
+                #expect(sender.ids == ["b-1"])
+                group.cancelAll()
+            }
             try await device.end()
         }
     }
