@@ -158,4 +158,17 @@ struct DeathTests {
         let wrong = try server.sync("dev-2", [server.create("k3", 3, "card", "c4", ["idList": 7])], from: 6)
         #expect(wrong.result("k3")["error"]["code"] == "invalid")
     }
+
+    @Test("Seed 423: an update of what is not there is notFound, whatever it refers to")
+    func updateOfNothing() throws {
+        let server = try tree()
+        let changes = [server.update("k1", 1, "card", "none", ["idList": ("l1", "l9")])]
+        let answer = try server.sync("dev-2", changes, from: 3)
+        #expect(answer.result("k1")["error"]["code"] == "notFound")
+        // Nor one of which only a delete came (seed 123).
+        try server.sync("dev-2", [server.delete("k2", 2, "card", "none")], from: 3)
+        let later = try server.sync(
+            "dev-2", [server.update("k3", 3, "card", "none", ["idList": ("l1", "l9")])], from: 3)
+        #expect(later.result("k3")["error"]["code"] == "notFound")
+    }
 }

@@ -3,7 +3,7 @@ public import SyncCore
 
 /// Records that wait in `sync_held` for something to come or to change, with their reason.
 enum HeldRecords {
-    /// Keeps a record aside, in place of an older version of it.
+    /// Keeps a record aside, in place of an older version of it; a newer one that is held stays.
     static func hold(
         _ db: Database, _ record: ServerRecord, _ reason: HeldRecord.Reason, detail: String?, waits: RecordKey? = nil
     ) throws {
@@ -23,6 +23,7 @@ enum HeldRecords {
                 ON CONFLICT (entity, id) DO UPDATE SET version = excluded.version, reason = excluded.reason,
                 detail = excluded.detail, waitsEntity = excluded.waitsEntity, waitsID = excluded.waitsID,
                 record = excluded.record
+                WHERE excluded.version >= version
                 """
         ).execute(arguments: [
             record.key.entity, record.key.id, record.version, reason.rawValue, detail, waits?.entity, waits?.id,

@@ -16,6 +16,8 @@ final class SliceApplier {
     var report = SliceReport()
     let marks: RecordMarks
     let batches = RowBatches()
+    /// Records of the slice that are dead.
+    private var dead: Set<RecordKey> = []
     private var tables: [String: AppliedTable] = [:]
     let hasQueue: Bool
     var hasHeld: Bool
@@ -43,6 +45,7 @@ final class SliceApplier {
     }
 
     func apply(_ records: [ServerRecord]) throws {
+        dead = Set(records.lazy.filter { $0.presence != .live }.map(\.key))
         let looks = try marks.look(at: records)
         var waiting: [(record: ServerRecord, missing: RecordKey)] = []
         // A record that stands twice in a slice must not meet what was known before the slice.
@@ -282,8 +285,14 @@ final class SliceApplier {
         if shown.isLive {
             try table.writer.upsert(db, record.key.id, shown.fields)
         } else if row != nil {
+            let family = Family(schema: context.schema)
+            guard try !family.hasUnsent(db, under: record.key) else {
+                return .held(.unsent, "something under it has unsent changes")
+            }
+            let below = try unsaid(under: record.key)
+            _ = try family.removeRows(db, under: record.key)
             try table.writer.delete(db, record.key.id)
-            table.forgetKnown()
+            try wait(below)
         }
         try StoredRecord(version: record.version, base: base, extra: extras).write(db, record.key)
         try pass.mark(db, record.key)
@@ -316,15 +325,32 @@ final class SliceApplier {
         {
             try noteLoss(record.key, row, stored)
         }
+        let below = try record.presence == .deleted ? unsaid(under: record.key) : []
         do {
             if try Removal.remove(db, record.key, context.schema) { report.deleted += 1 }
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
             return .held(.constraint, error.message ?? "a constraint of “\(table.entity.table)”")
         }
-        for each in tables.values { each.forgetKnown() }
         try HeldRecords.forget(db, record.key)
+        try wait(below)
         report.touched.append(record.key)
         return .done
+    }
+
+    /// What stands under a record that died, and was not said to be dead itself: it may live under another parent, of
+    /// which a later record tells. Each waits for its own tombstone, or for its parent.
+    private func unsaid(under key: RecordKey) throws -> [ServerRecord] {
+        try Family(schema: context.schema).known(db, under: key, but: dead)
+    }
+
+    /// Rows went with the one above them: each record waits.
+    private func wait(_ below: [ServerRecord]) throws {
+        for each in tables.values { each.forgetKnown() }
+        for each in below {
+            marks.forget(each.key)
+            try context.changes.hold(db, each, .missingParent)
+            hasHeld = true
+        }
     }
 
     func noteApplied(_ record: ServerRecord) throws {

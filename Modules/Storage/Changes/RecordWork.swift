@@ -201,7 +201,7 @@ struct RecordWork {
             next?.base = base.isLive ? nil : RecordState.absent
         } else {
             // Where the server never said anything, the first change tells the base: a create, over nothing.
-            if next == nil, changes.first?.operation != .create { next = StoredRecord(version: 0) }
+            if next == nil, base.isLive || changes.first?.operation != .create { next = StoredRecord(version: 0) }
             next?.base = base
         }
         guard next != before else { return }

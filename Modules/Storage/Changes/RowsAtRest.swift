@@ -105,10 +105,11 @@ struct Family {
     }
 
     /// What the server acknowledged of the records under this one, as their rows show it, parents first.
-    func known(_ db: Database, under record: RecordKey) throws -> [ServerRecord] {
+    func known(_ db: Database, under record: RecordKey, but others: Set<RecordKey> = []) throws -> [ServerRecord] {
         try below(db, record).compactMap { child in
-            guard let entity = schema[child.entity], let stored = try StoredRecord.read(db, child), stored.version > 0,
-                stored.base?.isLive != false, let fields = try RowWriter(entity).read(db, child.id)
+            guard !others.contains(child), let entity = schema[child.entity],
+                let stored = try StoredRecord.read(db, child), stored.version > 0, stored.base?.isLive != false,
+                let fields = try RowWriter(entity).read(db, child.id)
             else { return nil }
             return ServerRecord(
                 key: child, version: stored.version, fields: fields.merging(stored.extra) { declared, _ in declared })

@@ -42,15 +42,46 @@ struct Settling {
         let rows = try Row.fetchCursor(db.cachedStatement(sql: sql))
         while let row = try rows.next() { places[row[0]] = row[1] }
         hasAside = try QueueFigures.hasAside(db)
-        for outcome in try acknowledgeMany(db, outcomes) {
+        // In the queue's order, whatever the answer's: what a verdict says of a record includes what came before it.
+        let others = inOrder(try acknowledgeMany(db, outcomes))
+        for outcome in others {
             if let position = places[outcome.changeID] {
                 // What was only counted may be set aside by the next outcome.
-                if case .unanswered = outcome.kind {} else { places[outcome.changeID] = nil }
-                try record(db, outcome, at: position)
+                if case .unanswered = outcome.kind {
+                    try record(db, outcome, at: position)
+                } else if try isEarly(db, position) {
+                    try postpone(db, position)
+                } else {
+                    places[outcome.changeID] = nil
+                    try record(db, outcome, at: position)
+                }
             } else if let late = try Failures.find(db, key: outcome.changeID), late.doubt.isUncertain {
                 try recordLate(db, outcome, at: late.position)
             }
         }
+    }
+
+    private func inOrder(_ outcomes: [Settlement.Outcome]) -> [Settlement.Outcome] {
+        guard outcomes.count > 1 else { return outcomes }
+        let ordered = outcomes.enumerated().map { (places[$1.changeID] ?? .max, $0, $1) }
+        return ordered.sorted { ($0.0, $0.1) < ($1.0, $1.1) }.map { $0.2 }
+    }
+
+    /// Whether an earlier change of the record is on its way and has no verdict. Its own may have been missing from the
+    /// answer: what it came to is part of what this verdict says, and would come too late.
+    private func isEarly(_ db: Database, _ position: Int64) throws -> Bool {
+        let sql = """
+            SELECT 1 FROM sync_change c CROSS JOIN sync_change e
+            ON e.entity = c.entity AND e.id = c.id AND e.position < c.position
+            WHERE c.position = ? AND e.state IN (1, 2) LIMIT 1
+            """
+        return try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [position]) != nil
+    }
+
+    /// The verdict counts as missing: change and verdict come again, with those of the earlier one.
+    private func postpone(_ db: Database, _ position: Int64) throws {
+        let sql = "UPDATE sync_change SET state = 2 WHERE position = ? AND state = 1"
+        try db.cachedStatement(sql: sql).execute(arguments: [position])
     }
 
     private mutating func record(

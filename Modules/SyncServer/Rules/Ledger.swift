@@ -108,11 +108,12 @@ struct Ledger: Sendable {
         guard let entity = rules[change.record.entity] else {
             return .rejected(Rejection(code: .unknownEntity, message: "there is no entity of that name"))
         }
-        if let refusal = try refusal(of: change, entity, in: source) { return .rejected(refusal) }
         let known = try find(change.record, in: source)
-        if known == nil, change.operation == .update {
+        // Before its references are looked at: what was never there does not wait for a parent.
+        if change.operation == .update, known.map({ !entries[$0].state.exists }) ?? true {
             return .rejected(Rejection(code: .notFound, message: "there is no such record"))
         }
+        if let refusal = try refusal(of: change, entity, in: source) { return .rejected(refusal) }
         let place = known ?? add(change.record, entity, row: source.nextRow())
         let before = entries[place]
         if let refusal = try limits.refusal(of: change, to: &entries[place]) { return .rejected(refusal) }

@@ -42,6 +42,14 @@ final class Record: @unchecked Sendable {
         onLine?(line)
     }
 
+    /// Something for who reads the trace, and no part of what two runs are compared by.
+    func detail(_ text: @autoclosure () -> String) {
+        guard isRead else { return }
+        let line = "  \(text())"
+        if keepsLines { lines.append(line) }
+        onLine?(line)
+    }
+
     func cover(_ situation: Situation) { coverage[situation, default: 0] += 1 }
 
     func struck(_ fault: String) { faults[fault, default: 0] += 1 }

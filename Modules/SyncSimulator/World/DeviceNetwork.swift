@@ -151,8 +151,9 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
         _ request: ExchangeRequest, wire: FaultTape.WireFault? = nil
     ) async throws(ExchangeFailure) -> ExchangeAnswer {
         do {
-            let answer = try await server.answer(request, device: device, wire: wire)
+            var answer = try await server.answer(request, device: device, wire: wire)
             record.note("answer \(answer.summary)")
+            try detail(&answer)
             record.heard(answer, of: request, device: device)
             for result in answer.results
             where result.isDuplicate && unheard.remove(result.changeID) != nil {
@@ -164,6 +165,15 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
             if error.code == "checkpointExpired" { record.cover(.expiredCheckpoint) }
             throw error
         }
+    }
+
+    /// Versions and records, for who reads the trace.
+    private func detail(_ answer: inout ExchangeAnswer) throws(ExchangeFailure) {
+        guard record.isRead else { return }
+        record.detail(answer.results.map(\.detail).joined(separator: " "))
+        let records = try answer.page.next(maxRecords: .max, maxBytes: .max)
+        answer.page = ArrayPage(records)
+        record.detail(records.map(\.detail).joined(separator: ", "))
     }
 
     private func wait(_ milliseconds: Int64) async throws(ExchangeFailure) {
@@ -216,6 +226,20 @@ extension ExchangeAnswer {
         }
         return "to \(currentSyncVersion)\(hasMore ? "+" : "") of \(epoch), \(page.count) records"
             + " [\(verdicts.joined(separator: " "))]"
+    }
+}
+
+extension ServerRecord {
+    var detail: String { "\(key)@\(version)\(presence == .live ? "" : " \(presence)")" }
+}
+
+extension ChangeResult {
+    var detail: String {
+        switch verdict {
+        case .applied(let version, _, _): "\(changeID.suffix(6)):\(version.map(String.init) ?? "-")"
+        case .merged(let record), .conflict(let record): "\(changeID.suffix(6)):\(record.detail)"
+        default: "\(changeID.suffix(6))"
+        }
     }
 }
 

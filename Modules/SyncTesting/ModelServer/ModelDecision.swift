@@ -67,16 +67,18 @@ struct ModelDecision {
         guard var record = state.records[change.record] else {
             return .applied(version: nil, overwrote: [:], serverID: nil)
         }
-        let wasDead = record.isDeadItself
+        let wasThere = state.isLive(change.record, schema: schema)
         record.deletes.append(order(change, nil, device: device))
         state.records[change.record] = record
         state.publish(change.record, schema: schema)
+        // What readers do not see is not there, even if it is dead through its parent only.
+        guard wasThere else { return .applied(version: nil, overwrote: [:], serverID: nil) }
         guard record.isDeadItself, let seen = state.seen(change.record) else {
             // A newer write of somebody else keeps it alive.
             return state.seen(change.record).map { .merged(record: $0) }
                 ?? .applied(version: nil, overwrote: [:], serverID: nil)
         }
-        return .applied(version: wasDead ? nil : seen.version, overwrote: [:], serverID: nil)
+        return .applied(version: seen.version, overwrote: [:], serverID: nil)
     }
 
     private func create(
