@@ -347,7 +347,6 @@ final class SliceApplier {
     private func wait(_ below: [ServerRecord]) throws {
         for each in tables.values { each.forgetKnown() }
         for each in below {
-            marks.forget(each.key)
             try context.changes.hold(db, each, .missingParent)
             hasHeld = true
         }
