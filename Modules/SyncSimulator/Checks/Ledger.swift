@@ -144,6 +144,7 @@ struct Ledger {
 
     /// The sequence that was given last.
     static func lastSequence(_ db: Database) throws -> Int64 {
-        try Int64.fetchOne(db.cachedStatement(sql: "SELECT max(sequence, coalesce((SELECT max(position) FROM sync_change), 0)) FROM sync_clock")) ?? 0
+        let sql = "SELECT max(sequence, coalesce((SELECT max(position) FROM sync_change), 0)) FROM sync_clock"
+        return try Int64.fetchOne(db.cachedStatement(sql: sql)) ?? 0
     }
 }
