@@ -31,12 +31,13 @@ enum ClockOffset {
     }
 
     private static func shift(_ db: Database, _ measured: Int64) throws {
-        // A successor keeps the stamps of the change that it stands for, which was sent.
+        // A successor keeps the stamps of the change that it stands for, which was sent; so may have been what another
+        // device brought along in a backup or a copy: under that device's name its key stands for these stamps.
         let rows = try Row.fetchCursor(
             db,
             sql: """
                 SELECT position, stamp, coalesce("offset", 0), seen FROM sync_change
-                WHERE state = 0 AND sequence = position ORDER BY position
+                WHERE state = 0 AND device IS NULL AND sequence = position ORDER BY position
                 """)
         let update = try db.cachedStatement(
             sql: "UPDATE sync_change SET stamp = ?, \"offset\" = ? WHERE position = ?")

@@ -58,7 +58,9 @@ final class Record: @unchecked Sendable {
 
     func violate(_ invariant: String, _ message: @autoclosure () -> String) {
         let text = message()
-        note("VIOLATION \(invariant): \(text)")
+        // What is compared leaves the words out: they may hold a dictionary, whose order is chance.
+        executor.note("VIOLATION \(invariant)")
+        detail("\(executor.clock.now.elapsed) VIOLATION \(invariant): \(text)")
         // One of a kind is enough to look at.
         guard violations.count < 20 else { return }
         violations.append(

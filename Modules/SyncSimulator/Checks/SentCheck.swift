@@ -41,6 +41,32 @@ struct SentCheck {
         return found
     }
 
+    /// I3: what the app wrote, and nobody set aside, stands in a request in the order of writing, as far as one needs the
+    /// other.
+    func disorder(_ changes: [Change], _ ledger: Ledger) -> [String] {
+        let written = changes.filter {
+            ledger.entries[$0.id]?.isOriginal == true && !ledger.wasAside.contains($0.id)
+        }
+        var found: [String] = []
+        var last: [RecordKey: Int64] = [:]
+        var needed: Set<RecordKey> = []
+        for change in written {
+            if let earlier = last[change.record], earlier > change.sequence {
+                found.append("\(change.id) of \(change.record) is sent behind a later one")
+            }
+            last[change.record] = change.sequence
+            if change.operation == .create, needed.contains(change.record) {
+                found.append("\(change.record) is sent behind what refers to it")
+            }
+            for field in schema[change.record.entity]?.parents ?? [] where change.operation == .create {
+                if let target = field.reference?.entity, case .string(let id)? = change.fields[field.name]?.new {
+                    needed.insert(RecordKey(target, id))
+                }
+            }
+        }
+        return found
+    }
+
     private func difference(_ old: FieldValue?, _ new: FieldValue) -> Double? {
         guard let old = old.flatMap(number), let new = number(new) else { return nil }
         return new - old

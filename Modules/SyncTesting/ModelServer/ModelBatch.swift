@@ -60,31 +60,37 @@ struct ModelBatch {
             for (change, result) in zip(changes, known) { note(change, result, undone: &undone) }
             return known
         }
-        var results: [ChangeResult] = []
-        if let by = changes.compactMap({ blocker(of: $0, undone: undone) }).first {
-            results = changes.map { ChangeResult(changeID: $0.id, verdict: .blocked(by: by)) }
-        } else {
-            var trial = state
-            results = changes.map { decideNew($0, in: &trial) }
-            let rejected = results.contains { if case .rejected = $0.verdict { true } else { false } }
-            let stopping = zip(changes, results).first { !$1.verdict.isDecided }
-            if rejected {
-                for place in results.indices {
-                    if case .rejected = results[place].verdict { continue }
-                    results[place] = ChangeResult(
-                        changeID: changes[place].id,
-                        verdict: .rejected(
-                            Rejection(code: .transaction, message: "another change of its unit was rejected")))
-                }
-                for (change, result) in zip(changes, results) { keep(change, result, in: &state) }
-            } else if let (stop, _) = stopping {
-                for place in results.indices where results[place].verdict.isDecided {
-                    results[place] = ChangeResult(changeID: changes[place].id, verdict: .blocked(by: stop.id))
-                }
+        var (trial, within) = (state, undone)
+        var results = changes.map { change in
+            let result: ChangeResult
+            if let by = blocker(of: change, undone: within) {
+                result = ChangeResult(changeID: change.id, verdict: .blocked(by: by))
             } else {
-                state = trial
-                for (change, result) in zip(changes, results) { keep(change, result, in: &state) }
+                result = decideNew(change, in: &trial)
             }
+            note(change, result, undone: &within)
+            return result
+        }
+        // A rejected member never works, so neither does the unit, whatever the others wait for.
+        let rejected = results.contains { if case .rejected = $0.verdict { true } else { false } }
+        let stopping = zip(changes, results).first { !$1.verdict.isDecided }
+        if rejected {
+            for place in results.indices {
+                if case .rejected = results[place].verdict { continue }
+                results[place] = ChangeResult(
+                    changeID: changes[place].id,
+                    verdict: .rejected(
+                        Rejection(code: .transaction, message: "another change of its unit was rejected")))
+            }
+            for (change, result) in zip(changes, results) { keep(change, result, in: &state) }
+        } else if let (stop, first) = stopping {
+            let by = if case .blocked(let by) = first.verdict { by } else { stop.id }
+            for place in results.indices where results[place].verdict.isDecided {
+                results[place] = ChangeResult(changeID: changes[place].id, verdict: .blocked(by: by))
+            }
+        } else {
+            state = trial
+            for (change, result) in zip(changes, results) { keep(change, result, in: &state) }
         }
         for (change, result) in zip(changes, results) { note(change, result, undone: &undone) }
         return results

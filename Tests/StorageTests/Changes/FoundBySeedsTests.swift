@@ -397,4 +397,18 @@ struct FoundBySeedsTests {
         #expect(try f.card("name") == "Card")
         #expect(try await f.store.position().held == 0)
     }
+
+    @Test("Seed 240: what an earlier device may have sent keeps its stamps when the clock is set right")
+    func shiftedOfAnotherDevice() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET name = 'B' WHERE id = 'c1'")
+        try f.sql("UPDATE sync_change SET device = 'restored-from'")
+        try f.sql("UPDATE list SET name = 'B' WHERE id = 'l1'")
+        let before = try f.changes().map(\.stamp)
+        try await f.store.setClockOffset(milliseconds: -200_000)
+        let after = try f.changes().map(\.stamp)
+        #expect(after[0] == before[0])
+        #expect(after[1] < before[1])
+    }
 }
