@@ -100,44 +100,100 @@ struct ConvergenceTests {
         }
     }
 
-    @Test("deletes and later creates, too, as far as the same changes were accepted")
-    func withCreates() throws {
+    /// A change of one record: as likely a delete or a create as an update, so that lives of it follow each other.
+    private func randomLife(_ sequence: Int64, _ chance: inout Generator) -> IncomingChange {
+        let key = RecordKey("board", "b")
+        let time = UInt64.random(in: 101...116, using: &chance)
+        let device = ["a", "b", "c"].randomElement(using: &chance) ?? "a"
+        let names = ["p", "q", "r"].filter { _ in Bool.random(using: &chance) }
+        let fields = names.map { name in
+            // Some older than the change itself, as those of a create that was edited before it was sent.
+            let own = Bool.random(using: &chance) ? time : UInt64.random(in: 101...time, using: &chance)
+            return field(name, .int(.random(in: 0..<3, using: &chance)), at: own)
+        }
+        switch Int.random(in: 0..<10, using: &chance) {
+        case 0..<3: return change(.delete, key, [], at: time, device, sequence)
+        case 3..<6: return change(.create, key, fields, at: time, device, sequence)
+        case 6:
+            let sum = field("n", .int(.random(in: 1...5, using: &chance)), old: 0, .sum, at: time)
+            return change(.update, key, [sum], at: time, device, sequence)
+        case 7:
+            let union = field("t", [.int(.random(in: 0..<3, using: &chance))], old: [], .union, at: time)
+            return change(.update, key, [union], at: time, device, sequence)
+        default: return change(.update, key, fields, at: time, device, sequence)
+        }
+    }
+
+    private func accept(_ change: IncomingChange, into state: inout RecordState) -> Bool {
+        switch state.apply(change).kind {
+        case .applied, .merged: true
+        case .conflict, .rejected: false
+        }
+    }
+
+    @Test("DAT-05 several deletes with creates between them, shuffled: the same state for the same accepted changes")
+    func lives() throws {
         var compared = 0
         for seed in UInt64(0)..<10_000 {
             var chance = Generator(state: seed &+ 1 << 32)
             let key = RecordKey("board", "b")
-            let changes = (0..<Int.random(in: 2...6, using: &chance)).map { index -> IncomingChange in
-                let time = UInt64.random(in: 101...112, using: &chance)
-                let names = ["p", "q", "r"].filter { _ in Bool.random(using: &chance) }
-                let fields = names.map { field($0, .int(.random(in: 0..<9, using: &chance)), at: time) }
-                let kinds: [Operation] = [.create, .update, .update, .delete]
-                let kind = kinds.randomElement(using: &chance) ?? .update
-                let device = ["a", "b", "c"].randomElement(using: &chance) ?? "a"
-                return change(kind, key, kind == .delete ? [] : fields, at: time, device, Int64(index + 1))
+            let changes = (0..<Int.random(in: 3...8, using: &chance)).map { randomLife(Int64($0 + 2), &chance) }
+            let first = change(.create, key, [field("p", 0, at: 100), field("q", 0, at: 100)], at: 100, "a", 1)
+            // What shows when it lives at last, whatever happened.
+            let last = change(.update, key, [field("z", 1, at: 200)], at: 200, "a", 20)
+            // The first order says which changes are accepted; only those come in the second.
+            var rest = changes.shuffled(using: &chance)
+            var states: [[String]] = []
+            while states.count < 2 {
+                var state = RecordState()
+                let accepted = ([first] + rest + [last]).filter { accept($0, into: &state) }
+                guard states.isEmpty || accepted.count == rest.count + 2 else { break }
+                // A field that is null and one that is not there are the same.
+                states.append(state.fields.filter { !$0.value.isNull }.map { "\($0.name)=\($0.value)" })
+                rest = accepted.dropFirst().dropLast().shuffled(using: &chance)
             }
-            var outcomes: [(accepted: Set<String>, seen: [String: String])] = []
-            for _ in 0..<2 {
-                let source = try MemorySource(entities: TestServer.entities)
-                var accepted: Set<String> = []
-                for change in changes.shuffled(using: &chance) {
-                    switch try source.decide(change) {
-                    case .applied, .merged: accepted.insert(change.id)
-                    default: continue
-                    }
-                }
-                outcomes.append((accepted, source.seen))
-            }
-            guard outcomes[0].accepted == outcomes[1].accepted, !outcomes[0].accepted.isEmpty else { continue }
+            guard states.count == 2 else { continue }
             compared += 1
-            let values = outcomes.map {
-                $0.seen.mapValues { text in text.split(separator: ",").filter { !$0.hasSuffix("=null") } }
-            }
-            guard values[0] == values[1] else {
-                Issue.record("seed \(seed): \(outcomes[0]) against \(outcomes[1])")
+            guard states[0] == states[1] else {
+                Issue.record("seed \(seed): \(states[0]) against \(states[1]) of \(changes)")
                 return
             }
         }
-        #expect(compared > 3_000)
+        #expect(compared > 5_000, "\(compared)")
+    }
+
+    @Test("DAT-05 two deletes with a create between them: what the create did not name is null, in every order")
+    func twoDeletes() throws {
+        let key = RecordKey("board", "b")
+        let first = change(.create, key, [field("p", 1, at: 1), field("q", 2, at: 1)], at: 1, "a", 1)
+        let rest = [
+            change(.delete, key, [], at: 5, "a", 2), change(.create, key, [field("p", 3, at: 7)], at: 7, "b", 1),
+            change(.delete, key, [], at: 9, "b", 2), change(.update, key, [field("r", 4, at: 10)], at: 10, "c", 1),
+        ]
+        for order in [[0, 1, 2, 3], [0, 2, 1, 3], [2, 1, 0, 3], [2, 1, 3, 0], [2, 0, 1, 3]] {
+            let source = try MemorySource(entities: TestServer.entities)
+            for change in [first] + order.map({ rest[$0] }) {
+                let decision = try source.decide(change)
+                #expect(!decision.isRejection)
+            }
+            let state = try #require(source.records[key]?.state)
+            #expect(!state.isDead && state.value(of: "p") == 3 && state.value(of: "r") == 4, "\(order)")
+            #expect(state.value(of: "q") == .null, "\(order)")
+        }
+    }
+
+    @Test("DAT-05 one delete above the create: it counts as an update, and the record is revived whole")
+    func olderCreate() throws {
+        let key = RecordKey("board", "b")
+        let source = try MemorySource(entities: TestServer.entities)
+        let all = [
+            change(.create, key, [field("p", 1, at: 1), field("q", 2, at: 1)], at: 1, "a", 1),
+            change(.delete, key, [], at: 9, "b", 2), change(.create, key, [field("p", 3, at: 7)], at: 7, "b", 1),
+            change(.update, key, [field("r", 4, at: 10)], at: 10, "c", 1),
+        ]
+        for change in all { _ = try source.decide(change) }
+        let state = try #require(source.records[key]?.state)
+        #expect(state.value(of: "p") == 3 && state.value(of: "q") == 2 && state.value(of: "r") == 4)
     }
 
     @Test("a record's fields are what the greatest writes say, by a second reading of the contract")

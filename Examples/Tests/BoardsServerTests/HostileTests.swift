@@ -37,11 +37,15 @@ import Testing
         // The slow ones: as many as a small attacker has, each with half a request.
         try await Self.trickle(server.port, count: 64)
         #expect(try await server.client.sync(WholeServerTests.request(device: "honest")).status == 200)
-        if let warm, let now = server.memory { #expect(now - warm < 48 << 20, "\(warm) grew to \(now)") }
+        let now = server.memory
+        if let warm, let now { #expect(now - warm < 48 << 20, "\(warm) grew to \(now)") }
         let figures = try await server.client.send(.GET, "/metrics").text
         #expect(figures.contains("boards_held_request_bytes 0\n"), "\(figures)")
         #expect(try server.stop().status == 0)
-        print("hostile bytes: \(sent) in \(requests) requests")
+        let megabytes = [warm, now].map { $0.map { "\($0 >> 20)" } ?? "?" }
+        print(
+            "hostile bytes: \(sent) in \(requests) requests; memory \(megabytes[0]) MiB after 200, \(megabytes[1]) at the end"
+        )
     }
 
     /// Half a head, half a body, and nothing more: each is told so, and ended.

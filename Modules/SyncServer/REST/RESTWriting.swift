@@ -201,7 +201,7 @@ struct RESTWriting {
         for index in fields.indices { fields[index].stamp = stamp }
         let change = IncomingChange(
             id: "", device: deviceName, sequence: 0, record: key, operation: operation, stamp: stamp, fields: fields)
-        let source = StoreSource(store: store, account: account, readsAliases: false)
+        let source = StoreSource(store: store, account: account, readsAliases: false, guardsKeys: false)
         var proceedings = Proceedings(
             ledger: Ledger(
                 rules: service.rules, protectedFields: service.configuration.protectedFields, head: account.head),

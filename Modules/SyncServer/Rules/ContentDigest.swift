@@ -21,7 +21,13 @@ struct ContentDigest: Sendable, Hashable {
     }
 
     mutating func add(text: String) {
-        for byte in text.utf8 { add(byte: byte) }
+        var text = text
+        // On a copy, which stays in registers.
+        var digest = self
+        text.withUTF8 { bytes in
+            for byte in bytes { digest.add(byte: byte) }
+        }
+        self = digest
         // 0xff is in no UTF-8, so no two lists of texts run together.
         add(byte: 0xff)
     }

@@ -3,7 +3,8 @@ internal import SyncCore
 /// All that is known of one field: the last plain write, and what came after it by rule.
 ///
 /// What is kept does not depend on the order of arrival: a plain write drops the sums and the elements before it, and
-/// they are not taken up when they come later.
+/// they are not taken up when they come later. The floor, the place of a create that began the record anew and did not
+/// name the field, hides what is below it, and drops nothing: a later create may raise it, or name the field after all.
 struct FieldState: Sendable, Hashable {
     let name: String
     /// The value of the last plain write; null where there was none.
@@ -14,6 +15,8 @@ struct FieldState: Sendable, Hashable {
     private(set) var sums: SumLog?
     /// What was put in and taken out since.
     private(set) var elements: ElementLog?
+    /// A write of null that the record's create made; what is below does not show.
+    private(set) var floor: WriteTag?
     /// What readers see.
     private(set) var value: FieldValue
 
@@ -23,14 +26,18 @@ struct FieldState: Sendable, Hashable {
     }
 
     /// A field as it was kept.
-    init(name: String, plain: FieldValue, plainTag: WriteTag?, sums: SumLog?, elements: ElementLog?) {
+    init(
+        name: String, plain: FieldValue, plainTag: WriteTag?, sums: SumLog?, elements: ElementLog?,
+        floor: WriteTag? = nil
+    ) {
         self.name = name
         self.plain = plain
         self.plainTag = plainTag
         self.sums = sums
         self.elements = elements
+        self.floor = floor
         value = plain
-        if sums != nil || elements != nil { value = evaluated() }
+        if sums != nil || elements != nil || floor != nil { value = evaluated() }
     }
 
     /// The place of the last write of any kind that counts.
@@ -38,6 +45,12 @@ struct FieldState: Sendable, Hashable {
         guard sums != nil || elements != nil else { return plainTag }
         return plainTag.latest(sums?.greatest).latest(elements?.greatest)
     }
+
+    /// Whether the value follows from the plain write alone.
+    var isPlain: Bool { sums == nil && elements == nil && !isHidden }
+
+    /// Whether the floor is above the plain write.
+    private var isHidden: Bool { floor.map { plainTag.isBefore($0) } ?? false }
 
     /// A plain write. `false` if a later one stands, or sums and elements after it make another value of it.
     mutating func write(_ new: FieldValue, at tag: WriteTag) -> Bool {
@@ -52,13 +65,13 @@ struct FieldState: Sendable, Hashable {
 
     /// A plain write of the value that is there. Where sums or elements made it, it stays theirs.
     mutating func confirm(at tag: WriteTag) {
-        guard sums == nil, elements == nil, plainTag.isBefore(tag) else { return }
-        plainTag = tag
+        guard visibleSums == nil, visibleElements == nil, plainTag.isBefore(tag) else { return }
+        _ = write(value, at: tag)
     }
 
     /// A write over whatever stands (`check`): it takes the last place, whatever its own.
     mutating func overwrite(_ new: FieldValue, at tag: WriteTag) {
-        plainTag = tag.later(than: greatest)
+        plainTag = tag.later(than: greatest).later(than: floor)
         plain = new
         sums = nil
         elements = nil
@@ -72,7 +85,7 @@ struct FieldState: Sendable, Hashable {
         log.insert(difference, at: tag)
         sums = log
         value = evaluated()
-        return true
+        return floor.isBefore(tag)
     }
 
     /// Puts elements in and takes others out. `false` if for one of them a later write stands.
@@ -80,7 +93,7 @@ struct FieldState: Sendable, Hashable {
         guard !added.isEmpty || !removed.isEmpty else { return true }
         guard plainTag.isBefore(tag) else { return false }
         var log = elements ?? ElementLog()
-        var isDone = true
+        var isDone = floor.isBefore(tag)
         for (index, element) in added.enumerated() {
             if !log.note(element, isPresent: true, at: tag, index: index) { isDone = false }
         }
@@ -92,6 +105,16 @@ struct FieldState: Sendable, Hashable {
         return isDone
     }
 
+    /// Hides what is below a place, or shows it again.
+    mutating func setFloor(_ new: WriteTag?) {
+        guard floor != new else { return }
+        floor = new
+        value = evaluated()
+    }
+
+    private var visibleSums: SumLog? { floor.map { sums?.dropping(upTo: $0) } ?? sums }
+    private var visibleElements: ElementLog? { floor.map { elements?.dropping(upTo: $0) } ?? elements }
+
     /// Whether a sum can be added to what stands: nothing, null or a number.
     var takesSums: Bool { value.isNull || Number(value) != nil }
 
@@ -102,9 +125,10 @@ struct FieldState: Sendable, Hashable {
     }
 
     private func evaluated() -> FieldValue {
-        if let sums { return sums.applied(to: plain) }
-        if let elements { return elements.applied(to: plain) }
-        return plain
+        let base = isHidden ? .null : plain
+        if let sums = visibleSums { return sums.applied(to: base) }
+        if let elements = visibleElements { return elements.applied(to: base) }
+        return base
     }
 }
 

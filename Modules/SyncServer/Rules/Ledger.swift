@@ -215,7 +215,7 @@ struct Ledger: Sendable {
                 entries[child].isDead = isDead
                 entries[child].isTouched = true
                 entries[child].isEcho = false
-                entries[child].hasActivity = true
+                noteActivity(child, and: [])
                 if entries[child].version > 0 { giveVersion(child, leaving: root != oldRoot ? oldRoot : nil) }
                 queue.append(child)
             }
@@ -245,14 +245,15 @@ struct Ledger: Sendable {
     }
 
     /// The newest commit of a record is the newest of everything above it; a move touches both parents.
+    ///
+    /// Above a record that is noted all are noted: whoever gets another parent passes here again.
     private mutating func noteActivity(_ place: Int, and oldParents: [Int]) {
-        var queue = [place] + oldParents
-        var next = 0
-        var seen = Set(queue)
-        while next < queue.count {
-            entries[queue[next]].hasActivity = true
-            for parent in entries[queue[next]].parents where seen.insert(parent).inserted { queue.append(parent) }
-            next += 1
+        entries[place].hasActivity = true
+        var stack = oldParents + entries[place].parents
+        while let above = stack.popLast() {
+            guard !entries[above].hasActivity else { continue }
+            entries[above].hasActivity = true
+            stack += entries[above].parents
         }
     }
 
@@ -273,6 +274,7 @@ struct Ledger: Sendable {
     /// The record above all others, by the first reference of each; in a circle the first by name.
     private func root(of place: Int) -> Int {
         guard var above = entries[place].parents.first else { return place }
+        if entries[above].parents.isEmpty { return above }
         var path = [place]
         while let next = entries[above].parents.first {
             if let start = path.firstIndex(of: above) {
@@ -287,6 +289,7 @@ struct Ledger: Sendable {
     /// Whether a record, or one above it, is dead by its own writes.
     private func isDead(_ place: Int) -> Bool {
         if entries[place].state.isDead { return true }
+        guard !entries[place].parents.isEmpty else { return false }
         var queue = entries[place].parents
         var next = 0
         while next < queue.count {

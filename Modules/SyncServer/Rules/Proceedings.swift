@@ -73,8 +73,20 @@ struct Proceedings {
             digest: isStored && dirty.sequence != nil ? dirty.digest : nil, intent: dirty.intent)
     }
 
+    /// A key that nothing is stored under, after all, was not looked up by the store either.
     private mutating func outcome(of dirty: DirtyRecord, in source: some RecordSource) throws -> ChangeOutcome {
-        if let refusal = try answerFromKeys(dirty, in: source) { return refusal }
+        let isGuarded =
+            try dirty.unit == nil
+            && dirty.sequence.map { try source.isGuarded(sequence: $0, device: dirty.device) }
+                ?? false
+        if !isGuarded, let known = try outcome(fromKeyOf: dirty, in: source) { return known }
+        let outcome = try outcome(ofUnknown: dirty, in: source)
+        if isGuarded, outcome.digest == nil, let known = try self.outcome(fromKeyOf: dirty, in: source) { return known }
+        return outcome
+    }
+
+    private mutating func outcome(ofUnknown dirty: DirtyRecord, in source: some RecordSource) throws -> ChangeOutcome {
+        if let refusal = try refusal(bySequenceOf: dirty, in: source) { return refusal }
         if let sequence = dirty.sequence { sequences[dirty.device, default: []].insert(sequence) }
         if let cause = blocker(of: dirty) { return outcome(dirty, .blocked(by: cause)) }
         switch dirty.content {
@@ -130,17 +142,20 @@ struct Proceedings {
         return highest
     }
 
-    /// What the key and the sequence say before the change itself is looked at.
-    private mutating func answerFromKeys(_ dirty: DirtyRecord, in source: some RecordSource) throws -> ChangeOutcome? {
-        if let known = try source.outcome(device: dirty.device, key: dirty.changeID) {
-            guard known.digest == dirty.digest else {
-                let rejection = Rejection(code: .keyReused, message: "the key was used with other content")
-                return outcome(dirty, .rejected(rejection))
-            }
-            var repeated = outcome(dirty, .duplicate(known))
-            if repeated.decision.isDone { repeated.stamp = try stamp(ofRepeated: dirty, in: source) }
-            return repeated
+    /// What the key says before the change itself is looked at.
+    private mutating func outcome(fromKeyOf dirty: DirtyRecord, in source: some RecordSource) throws -> ChangeOutcome? {
+        guard let known = try source.outcome(device: dirty.device, key: dirty.changeID) else { return nil }
+        guard known.digest == dirty.digest else {
+            let rejection = Rejection(code: .keyReused, message: "the key was used with other content")
+            return outcome(dirty, .rejected(rejection))
         }
+        var repeated = outcome(dirty, .duplicate(known))
+        if repeated.decision.isDone { repeated.stamp = try stamp(ofRepeated: dirty, in: source) }
+        return repeated
+    }
+
+    /// And what the sequence says.
+    private func refusal(bySequenceOf dirty: DirtyRecord, in source: some RecordSource) throws -> ChangeOutcome? {
         guard let sequence = dirty.sequence else { return nil }
         if sequence <= (try source.settled(device: dirty.device)) {
             let rejection = Rejection(code: .expired, message: "it was decided once, and the outcome is forgotten")

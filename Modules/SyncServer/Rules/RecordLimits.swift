@@ -16,7 +16,8 @@ struct RecordLimits: Sendable, Hashable {
         entry.size += change.size
         guard entry.size > bytes else { return nil }
         // Every change was counted as if it only added; count again what is there.
-        let there = try RecordCodec.fields(of: entry.state).utf8.count + RecordCodec.writes(of: entry.state).utf8.count
+        let there =
+            try RecordCodec.fields(of: entry.state).bytes.count + RecordCodec.writes(of: entry.state).bytes.count
         entry.size = there + change.size
         guard entry.size > bytes else { return nil }
         entry.size = there

@@ -10,6 +10,9 @@ protocol RecordSource {
     func children(of row: Int64) throws -> [RecordKey]
     /// The number for a record that is kept for the first time; grows, and is never given twice.
     func nextRow() -> Int64
+    /// Whether a device's key need not be looked up, since the store itself will refuse to store an outcome twice: the
+    /// usual case of a sequence above all that the device has used.
+    func isGuarded(sequence: Int64, device: String) throws -> Bool
     /// What was decided about a key of a device; `nil` if it is not known (any more).
     func outcome(device: String, key: String) throws -> StoredOutcome?
     /// Whether a sequence of a device is taken by another key than this.

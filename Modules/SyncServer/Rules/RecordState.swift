@@ -10,20 +10,33 @@ struct RecordState: Sendable, Hashable {
     private(set) var created: WriteTag?
     /// The latest delete.
     private(set) var deleted: WriteTag?
-    /// The latest create that revived the record: with it, every field that it did not name was written null.
-    private(set) var reset: WriteTag?
+    /// The earliest delete: a create above it began the record anew.
+    private(set) var firstDeleted: WriteTag?
+    /// The fields that the latest create named with stamps below its own.
+    private(set) var namedBelow: [String]
     /// In the order of their names.
     private(set) var fields: [FieldState]
 
     /// A record of which nothing is known.
-    init() { self.init(created: nil, deleted: nil, reset: nil, fields: []) }
+    init() { self.init(created: nil, deleted: nil, firstDeleted: nil, namedBelow: [], fields: []) }
 
-    /// A record as it was kept.
-    init(created: WriteTag?, deleted: WriteTag?, reset: WriteTag?, fields: [FieldState]) {
+    /// A record as it was kept; the floors of its fields follow.
+    init(
+        created: WriteTag?, deleted: WriteTag?, firstDeleted: WriteTag?, namedBelow: [String], fields: [FieldState]
+    ) {
         self.created = created
         self.deleted = deleted
-        self.reset = reset
+        self.firstDeleted = firstDeleted
+        self.namedBelow = namedBelow
         self.fields = fields
+        if reset != nil { setFloors() }
+    }
+
+    /// The place of the latest create, if any delete is below it: with it, every field that it did not name was written
+    /// null. Which of both came first, and whether another delete is above, is of no importance.
+    var reset: WriteTag? {
+        guard let created, let firstDeleted, firstDeleted < created else { return nil }
+        return created
     }
 
     /// Whether a create of it was ever accepted.
@@ -74,51 +87,46 @@ struct RecordState: Sendable, Hashable {
     /// A create that says what is there already changes nothing that readers see, but it is a write all the same: a
     /// delete before it that comes later does not take the record.
     private mutating func remember(_ change: IncomingChange) {
-        created = created.latest(change.tag)
-        reset = reset.latest(change.tag)
-        var named = change.fields[...]
-        for index in fields.indices {
-            var tag = change.tag
-            if let field = named.first, field.name == fields[index].name {
-                tag = change.tag(of: field)
-                named.removeFirst()
-            }
-            fields[index].confirm(at: tag)
-        }
+        for field in change.fields { fields[slot(for: field.name)].confirm(at: change.tag(of: field)) }
+        noteCreate(change)
     }
 
     private mutating func createFirst(_ change: IncomingChange) -> RecordRuling {
-        created = change.tag
         fields = change.fields.map { field in
-            var state = FieldState(name: field.name)
-            _ = state.write(field.new, at: change.tag(of: field))
-            return state
+            FieldState(
+                name: field.name, plain: field.new, plainTag: change.tag(of: field), sums: nil, elements: nil)
         }
+        noteCreate(change)
         return RecordRuling(isDead ? .merged : .applied, hasEffect: true, isAsSent: true)
     }
 
     private mutating func createAgain(_ change: IncomingChange) -> RecordRuling {
         let revives = deleted.isBefore(change.tag)
-        created = created.latest(change.tag)
         var isDone = true
         for field in change.fields {
             let index = slot(for: field.name)
-            if !fields[index].write(field.new, at: change.tag(of: field)) { isDone = false }
+            if !fields[index].plainTag.isBefore(change.tag(of: field)) { isDone = false }
+            _ = fields[index].write(field.new, at: change.tag(of: field))
         }
-        guard revives else {
-            // As an update: it lives only where a field of its own is newer than the delete.
-            return RecordRuling(isDone && !isDead ? .applied : .merged, hasEffect: !isDead)
-        }
-        reset = reset.latest(change.tag)
-        var named = change.fields.map(\.name)[...]
-        for index in fields.indices {
-            if named.first == fields[index].name {
-                named.removeFirst()
-            } else {
-                _ = fields[index].write(.null, at: change.tag)
-            }
-        }
+        noteCreate(change)
+        if !change.fields.allSatisfy({ value(of: $0.name).isSame(as: $0.new) }) { isDone = false }
+        // An older one counts as an update: the record lives only where a field of its own is newer than the delete.
+        guard revives else { return RecordRuling(isDone && !isDead ? .applied : .merged, hasEffect: !isDead) }
         return RecordRuling(isDone ? .applied : .merged, hasEffect: true)
+    }
+
+    private mutating func noteCreate(_ change: IncomingChange) {
+        guard created.isBefore(change.tag) else { return }
+        created = change.tag
+        namedBelow = change.fields.filter { change.tag(of: $0) < change.tag }.map(\.name)
+        if reset != nil { setFloors() }
+    }
+
+    private mutating func setFloors() {
+        let reset = reset
+        for index in fields.indices {
+            fields[index].setFloor(namedBelow.contains(fields[index].name) ? nil : reset)
+        }
     }
 
     /// Whether the record has these fields and no others, where null and absent are the same.
@@ -204,9 +212,18 @@ struct RecordState: Sendable, Hashable {
     private mutating func delete(_ change: IncomingChange) -> RecordRuling {
         let wasThere = exists && !isDead
         deleted = deleted.latest(change.tag)
-        guard wasThere else { return RecordRuling(.applied, hasEffect: false, isNothing: true) }
-        return isDead
-            ? RecordRuling(.applied, hasEffect: true, isAsSent: true) : RecordRuling(.merged, hasEffect: false)
+        var isOther = false
+        if change.tag.isEarlier(than: firstDeleted) {
+            firstDeleted = change.tag
+            if reset != nil {
+                let before = fields.map(\.value)
+                setFloors()
+                isOther = zip(before, fields).contains { !$0.isSame(as: $1.value) }
+            }
+        }
+        guard wasThere else { return RecordRuling(.applied, hasEffect: false, isNothing: !isOther) }
+        guard isDead else { return RecordRuling(.merged, hasEffect: isOther) }
+        return RecordRuling(.applied, hasEffect: true, isAsSent: true)
     }
 
     // MARK: - Fields
@@ -226,7 +243,9 @@ struct RecordState: Sendable, Hashable {
     private mutating func slot(for name: String) -> Int {
         let (index, isFound) = place(of: name)
         if !isFound {
-            fields.insert(FieldState(name: name, plain: .null, plainTag: reset, sums: nil, elements: nil), at: index)
+            var field = FieldState(name: name)
+            field.setFloor(namedBelow.contains(name) ? nil : reset)
+            fields.insert(field, at: index)
         }
         return index
     }

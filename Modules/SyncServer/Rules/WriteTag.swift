@@ -15,6 +15,11 @@ struct WriteTag: Sendable, Hashable, Comparable {
     }
 }
 
+extension WriteTag {
+    /// Whether this write comes before another, or there is no other.
+    func isEarlier(than other: WriteTag?) -> Bool { other.map { self < $0 } ?? true }
+}
+
 extension Optional where Wrapped == WriteTag {
     /// Whether this write comes before another; none comes before every one.
     func isBefore(_ other: WriteTag) -> Bool {

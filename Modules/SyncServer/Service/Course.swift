@@ -13,29 +13,26 @@ struct Course {
 }
 
 extension SyncService {
-    /// Decides a request's changes and stores effects, versions and outcomes in one transaction.
-    func commit(
-        _ request: SyncRequest, _ account: inout AccountContext, _ now: Int64, _ state: inout State, _ db: Database
+    /// Decides a request's changes and stores effects, versions and outcomes, within the caller's transaction.
+    ///
+    /// Keys are looked up only where one turns out to be known.
+    func decide(
+        _ request: SyncRequest, _ account: inout AccountContext, _ now: Int64, _ store: ServerStore, _ db: Database
     ) throws -> Course {
-        let store = state.store
-        let before = account
         var course: Course?
-        var pruning = state.pruning
         do {
-            var changed = before
-            try db.inTransaction(.immediate) {
-                course = try self.decide(request, &changed, now, store)
-                if try self.pruneIfDue(store, &pruning, now) {
-                    changed.oldest = max(changed.oldest, pruning.oldest[changed.row] ?? 0)
-                }
+            try db.inSavepoint {
+                var changed = account
+                course = try self.decide(request, &changed, now, store, guardsKeys: true)
+                account = changed
                 return .commit
             }
-            account = changed
-            state.keep(pruning)
-            try noteHandedOut(account.head - before.head, &state)
-        } catch {
-            store.forget(before.name)
-            throw error
+        } catch is KeyIsKnown {
+            // What is in memory may say more than the file now.
+            store.forget(account.name)
+            guard var fresh = try store.existing(account.name) else { throw ServiceFailure.closed }
+            course = try decide(request, &fresh, now, store, guardsKeys: false)
+            account = fresh
         }
         guard let course else { throw ServiceFailure.closed }
         return course
@@ -49,14 +46,15 @@ extension SyncService {
     }
 
     private func decide(
-        _ request: SyncRequest, _ account: inout AccountContext, _ now: Int64, _ store: ServerStore
+        _ request: SyncRequest, _ account: inout AccountContext, _ now: Int64, _ store: ServerStore, guardsKeys: Bool
     ) throws -> Course {
         if request.settled > 0 {
             var device = try store.makeDevice(request.deviceID, of: account)
             try store.settle(request.settled, device: &device)
             account.devices[request.deviceID] = device
         }
-        let source = StoreSource(store: store, account: account, readsAliases: configuration.makesIDs)
+        let source = StoreSource(
+            store: store, account: account, readsAliases: configuration.makesIDs, guardsKeys: guardsKeys)
         var proceedings = Proceedings(
             ledger: Ledger(rules: rules, protectedFields: configuration.protectedFields, head: account.head),
             isStrict: request.isStrict, naming: configuration.makesIDs ? Naming { self.makeRecordID() } : nil,

@@ -31,6 +31,17 @@ public struct ServerReply: Sendable, Hashable {
     }
 }
 
+/// A request of PROTOCOL.md, section 1: whose it is, and its plain (already inflated) JSON.
+public struct SyncCall: Sendable, Hashable {
+    public var account: String
+    public var body: [UInt8]
+
+    public init(account: String, body: [UInt8]) {
+        self.account = account
+        self.body = body
+    }
+}
+
 /// A request of PROTOCOL.md, section 2, as an HTTP shell hands it over.
 public struct RESTRequest: Sendable, Hashable {
     /// `GET`, `POST`, `PUT`, `DELETE`; others are answered with 405.

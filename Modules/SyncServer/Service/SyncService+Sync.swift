@@ -9,21 +9,57 @@ extension SyncService {
     ///   - body: The plain (already inflated) JSON.
     /// - Returns: 200, or an `application/problem+json`; 503 where the store failed.
     public func sync(account: String, body: [UInt8]) -> ServerReply {
+        sync([SyncCall(account: account, body: body)])[0]
+    }
+
+    /// Answers several at once, in their order, as if one after another: what they change is committed together, so
+    /// that requests which waited for each other wait for the disk once. No answer is given before the commit.
+    ///
+    /// A request that fails takes nothing of the others with it, unless the disk does.
+    public func sync(_ calls: [SyncCall]) -> [ServerReply] {
         let now = clock.nowMilliseconds
-        do {
-            let reader = SyncRequestReader(limits: configuration.limits, nowMilliseconds: now)
-            let request = try reader.read(body)
-            if let reply = try quickAnswer(request, account, now) { return reply }
-            let (reply, notice) = try inStore { state, db in
-                try self.answer(request, account, now, &state, db)
+        let reader = SyncRequestReader(limits: configuration.limits, nowMilliseconds: now)
+        var replies = [ServerReply](repeating: Self.unavailable.reply, count: calls.count)
+        var open: [Asked] = []
+        for (index, call) in calls.enumerated() {
+            do {
+                let request = try reader.read(call.body)
+                if let reply = try quickAnswer(request, call.account, now) {
+                    replies[index] = reply
+                } else {
+                    open.append(Asked(index: index, account: call.account, request: request))
+                }
+            } catch let problem as Problem {
+                replies[index] = problem.reply
+            } catch {
+                // It stays unavailable.
             }
-            if let notice { listeners.with { $0.tell(notice) } }
-            return reply
-        } catch let problem as Problem {
-            return problem.reply
-        } catch {
-            return Self.unavailable.reply
         }
+        guard !open.isEmpty else { return replies }
+        do {
+            let answers = try inStore { state, db in try self.answer(open, now, &state, db) }
+            for (asked, answer) in zip(open, answers) {
+                replies[asked.index] = answer.reply
+                if let notice = answer.notice { listeners.with { $0.tell(notice) } }
+            }
+        } catch {
+            // Nothing of any of them has happened.
+        }
+        return replies
+    }
+
+    /// A request that needs the store.
+    private struct Asked {
+        var index: Int
+        var account: String
+        var request: SyncRequest
+    }
+
+    private struct Answered {
+        var reply: ServerReply
+        var notice: CommitNotice?
+        /// How many versions it handed out.
+        var versions: Int64 = 0
     }
 
     /// Answers `POST /api/sync` at once if that needs neither the file nor a wait for a request in work; else `nil`,
@@ -66,32 +102,82 @@ extension SyncService {
         headers: [.init("Retry-After", "1")])
 
     private func answer(
-        _ request: SyncRequest, _ name: String, _ now: Int64, _ state: inout State, _ db: Database
-    ) throws -> (ServerReply, CommitNotice?) {
-        var account = try self.account(name, &state, db)
+        _ open: [Asked], _ now: Int64, _ state: inout State, _ db: Database
+    ) throws -> [Answered] {
+        let store = state.store
+        guard try open.contains(where: { try isWrite($0, store) }) else {
+            return try open.map { try answer($0, now, &state, db) }
+        }
+        var answers: [Answered] = []
+        var pruning = state.pruning
+        do {
+            try db.inTransaction(.immediate) {
+                for asked in open {
+                    answers.append(try open.count == 1 ? answer(asked, now, &state, db) : apart(asked, now, &state, db))
+                }
+                _ = try self.pruneIfDue(store, &pruning, now)
+                return .commit
+            }
+        } catch {
+            store.forgetAll()
+            throw error
+        }
+        state.keep(pruning)
+        try noteHandedOut(answers.reduce(0) { $0 + $1.versions }, &state)
+        return answers
+    }
+
+    /// One of several: what it does is taken back if it fails.
+    private func apart(_ asked: Asked, _ now: Int64, _ state: inout State, _ db: Database) throws -> Answered {
+        var answered: Answered?
+        do {
+            try db.inSavepoint {
+                answered = try self.answer(asked, now, &state, db)
+                return .commit
+            }
+        } catch {
+            // Of some failures SQLite ends the whole transaction.
+            guard db.isInsideTransaction else { throw error }
+            state.store.forget(asked.account)
+            answered = Answered(reply: Self.unavailable.reply)
+        }
+        return answered ?? Answered(reply: Self.unavailable.reply)
+    }
+
+    /// Whether it surely changes nothing.
+    private func isWrite(_ asked: Asked, _ store: ServerStore) throws -> Bool {
+        guard asked.request.dirty.isEmpty, let account = store.known(asked.account) else { return true }
+        guard asked.request.settled > 0 else { return false }
+        return try asked.request.settled > (store.device(asked.request.deviceID, of: account)?.settled ?? 0)
+    }
+
+    private func answer(_ asked: Asked, _ now: Int64, _ state: inout State, _ db: Database) throws -> Answered {
+        let request = asked.request
+        var account = try self.account(asked.account, &state, db)
         do {
             try check(request, account, epoch: state.epoch)
         } catch {
-            return (error.reply, nil)
+            return Answered(reply: error.reply)
         }
+        let before = account.head
         var course: Course?
         let settles = try request.settled > (state.store.device(request.deviceID, of: account)?.settled ?? 0)
-        if settles || !request.dirty.isEmpty {
-            course = try commit(request, &account, now, &state, db)
-        }
+        if settles || !request.dirty.isEmpty { course = try decide(request, &account, now, state.store, db) }
         state.store.keep(account)
         let page = try self.page(request, account, course, state)
         let sum = try request.wantsChecksum && !page.hasMore ? checksum(request, account, state) : nil
         let answer = SyncAnswer(
             request: request, account: account, epoch: state.epoch, now: now,
             outcomes: course?.proceedings.outcomes ?? [], members: course?.members ?? [], page: page, checksum: sum)
-        return (try answer.reply(), course?.notice)
+        return Answered(reply: try answer.reply(), notice: course?.notice, versions: account.head - before)
     }
 
-    /// The account as it is kept; a new one is committed at once, so that its data set has its name for good.
+    /// The account as it is kept; a new one is committed before anything is answered, so that its data set has its name
+    /// for good.
     func account(_ name: String, _ state: inout State, _ db: Database) throws -> AccountContext {
         if let known = state.store.known(name) { return known }
         let store = state.store
+        if db.isInsideTransaction { return try store.account(name) { self.makeName("d-") } }
         var account: AccountContext?
         do {
             try db.inTransaction(.immediate) {
@@ -129,6 +215,10 @@ extension SyncService {
         let limit = min(request.limit ?? limits.usualPage, limits.greatestPage)
         let reader = PageReader(store: state.store, account: account, limits: limits, known: course?.known ?? [])
         guard let scopes = request.scopes else {
+            // Every version above the checkpoint is of a record that the device knows from this very request.
+            if let course, (request.lastSyncVersion ?? 0) + Int64(course.known.count) == account.head {
+                return Page(version: account.head)
+            }
             return try reader.page(after: request.lastSyncVersion ?? 0, limit: limit)
         }
         return try reader.page(of: scopes, rules: rules, limit: limit)

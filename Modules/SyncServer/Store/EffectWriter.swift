@@ -28,7 +28,8 @@ struct EffectWriter {
                 [leaving.root, leaving.row, leaving.version, nowMilliseconds])
         }
         try comeBack(ledger)
-        for entry in ledger.entries where entry.hasActivity && entry.entity.tracksActivity && entry.isKept {
+        for entry in ledger.entries
+        where entry.hasActivity && entry.entity.tracksActivity && entry.isKept && !entry.isTouched {
             try statements.run(
                 "UPDATE record SET activity = max(activity, ?) WHERE n = ?", [nowMilliseconds, entry.row])
         }
@@ -64,18 +65,23 @@ struct EffectWriter {
         try statements.run(
             """
             UPDATE record SET version = ?1, root = ?2, dead = ?3, stamp = ?7, at = CASE WHEN ?4 THEN ?5 ELSE at END,
-                unit = CASE WHEN ?4 THEN ?6 ELSE unit END, fields = ?8, writes = ?9 WHERE n = ?10
+                unit = CASE WHEN ?4 THEN ?6 ELSE unit END, fields = ?8, writes = ?9,
+                activity = CASE WHEN ?11 THEN max(activity, ?5) ELSE activity END WHERE n = ?10
             """,
             [
                 entry.version, root, entry.isDead || !entry.state.exists ? 1 : 0, isNewVersion, nowMilliseconds,
                 entry.unit, Int64(bitPattern: entry.state.highestStamp.packed),
                 try RecordCodec.fields(of: entry.state), try RecordCodec.writes(of: entry.state), entry.row,
+                entry.hasActivity && entry.entity.tracksActivity,
             ])
     }
 
     private func link(_ entry: Ledger.Entry, _ ledger: Ledger) throws {
+        let isSame =
+            entry.parents.count == entry.keptParents.count
+            && zip(entry.parents, entry.keptParents).allSatisfy { ledger.entries[$0].row == $1 }
+        guard !isSame else { return }
         let parents = entry.parents.map { ledger.entries[$0].row }
-        guard parents != entry.keptParents else { return }
         for parent in entry.keptParents where !parents.contains(parent) {
             try statements.run("DELETE FROM link WHERE parent = ? AND child = ?", [parent, entry.row])
         }
@@ -87,15 +93,19 @@ struct EffectWriter {
     /// Stores one outcome with its effect.
     func write(_ outcome: ChangeOutcome, members: String, device: inout DeviceContext) throws {
         guard let digest = outcome.digest, let sequence = outcome.sequence else { return }
-        try statements.run(
-            """
-            INSERT INTO outcome(device, sequence, key, verdict, members, first, second, at, intent)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-            """,
-            [
-                device.row, sequence, outcome.changeID, outcome.decision.verdict, members,
-                Int64(bitPattern: digest.first), Int64(bitPattern: digest.second), nowMilliseconds, outcome.intent,
-            ])
+        do {
+            try statements.run(
+                """
+                INSERT INTO outcome(device, sequence, key, verdict, members, first, second, at, intent)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+                """,
+                [
+                    device.row, sequence, outcome.changeID, outcome.decision.verdict, members,
+                    Int64(bitPattern: digest.first), Int64(bitPattern: digest.second), nowMilliseconds, outcome.intent,
+                ])
+        } catch let failure as DatabaseError where failure.resultCode == .SQLITE_CONSTRAINT {
+            throw KeyIsKnown()
+        }
         device.top = max(device.top, sequence)
     }
 

@@ -1,4 +1,3 @@
-internal import GRDB
 internal import SyncCore
 
 /// One page of records with a version above a checkpoint, in version order.
@@ -28,14 +27,14 @@ struct PageReader {
         guard checkpoint < account.head else { return page }
         page.records.beginArray()
         var last = checkpoint
-        let cursor = try statements.rows(
+        var unit: Int64 = 0
+        try statements.each(
             """
             SELECT n, entity, id, version, dead, stamp, fields, unit FROM record
             WHERE account = ? AND version > ? ORDER BY version
-            """, [account.row, checkpoint])
-        var unit: Int64 = 0
-        while let row = try cursor.next() {
-            if !known.isEmpty, known.contains(row[0]) { continue }
+            """, [account.row, checkpoint]
+        ) { row in
+            if !known.isEmpty, known.contains(row[0]) { return true }
             let next: Int64 = row[7]
             let isWithin = next != 0 && next == unit
             let size = next == 0 || isWithin ? 1 : try self.size(ofUnit: next)
@@ -43,9 +42,10 @@ struct PageReader {
             if !isWithin, page.count > 0, isFull(page, adding: size, limit: limit) {
                 page.hasMore = true
                 page.version = last
-                break
+                return false
             }
             last = add(row, to: &page)
+            return true
         }
         return page
     }
@@ -62,7 +62,7 @@ struct PageReader {
         ) { $0[0] } ?? 1
     }
 
-    private func add(_ row: Row, to page: inout Page) -> Int64 {
+    private func add(_ row: StatementRow, to page: inout Page) -> Int64 {
         let version: Int64 = row[3]
         OutcomeWriter.record(
             RecordKey(row[1], row[2]), version: version, isDead: (row[4] as Int64) != 0, fields: row[6],
@@ -155,39 +155,47 @@ struct PageReader {
         of root: (row: Int64, checkpoint: Int64), enough: Int
     ) throws -> (places: [Place], isWholeUpTo: Int64) {
         var found: [Place] = []
-        let cursor = try statements.rows(
+        var isWholeUpTo = Int64.max
+        try statements.each(
             "SELECT n, version, unit FROM record WHERE root = ? AND version > ? ORDER BY version",
-            [root.row, root.checkpoint])
-        while let row = try cursor.next() {
-            if !known.isEmpty, known.contains(row[0]) { continue }
+            [root.row, root.checkpoint]
+        ) { row in
+            if !known.isEmpty, known.contains(row[0]) { return true }
             let place = Place(version: row[1], row: row[0], unit: row[2], isLeaving: false)
             // Never within a unit, however long it is: a delete takes all with it that stands under it.
             if found.count > enough, let last = found.last, place.unit == 0 || place.unit != last.unit {
-                return (found, last.version)
+                isWholeUpTo = last.version
+                return false
             }
             found.append(place)
+            return true
         }
-        return (found, .max)
+        return (found, isWholeUpTo)
     }
 
     private func leavings(
         of root: (row: Int64, checkpoint: Int64), asked: Set<Int64>, enough: Int
     ) throws -> (places: [Place], isWholeUpTo: Int64) {
         var found: [Place] = []
-        let cursor = try statements.rows(
+        var isWholeUpTo = Int64.max
+        try statements.each(
             """
             SELECT leaving.record, leaving.version, record.root, record.version, record.unit
             FROM leaving JOIN record ON record.n = leaving.record
             WHERE leaving.root = ? AND leaving.version > ? ORDER BY leaving.version
-            """, [root.row, root.checkpoint])
-        while let row = try cursor.next() {
-            if asked.contains(row[2]) { continue }
-            if found.count > enough, let last = found.last { return (found, last.version) }
+            """, [root.row, root.checkpoint]
+        ) { row in
+            if asked.contains(row[2]) { return true }
+            if found.count > enough, let last = found.last {
+                isWholeUpTo = last.version
+                return false
+            }
             // Of a record that was changed since, the unit in which it left is not known any more.
             let unit: Int64 = (row[1] as Int64) == (row[3] as Int64) ? row[4] : 0
             found.append(Place(version: row[1], row: row[0], unit: unit, isLeaving: true))
+            return true
         }
-        return (found, .max)
+        return (found, isWholeUpTo)
     }
 
     private func add(_ place: Place, to page: inout Page) throws {
@@ -209,24 +217,22 @@ struct PageReader {
     func checksum(of scopes: [SyncRequest.Scope]?, rules: [String: EntityRules]) throws -> UInt64 {
         guard let scopes else {
             return try sum(
-                statements.rows(
-                    "SELECT entity, id, version FROM record WHERE account = ? AND version > 0 AND dead = 0",
-                    [account.row]))
+                "SELECT entity, id, version FROM record WHERE account = ? AND version > 0 AND dead = 0", account.row)
         }
         var total: UInt64 = 0
         for scope in scopes {
             guard let root = try root(scope.name, rules) else { continue }
             total &+= try sum(
-                statements.rows(
-                    "SELECT entity, id, version FROM record WHERE root = ? AND version > 0 AND dead = 0", [root]))
+                "SELECT entity, id, version FROM record WHERE root = ? AND version > 0 AND dead = 0", root)
         }
         return total
     }
 
-    private func sum(_ cursor: RowCursor) throws -> UInt64 {
+    private func sum(_ sql: StaticString, _ of: Int64) throws -> UInt64 {
         var total: UInt64 = 0
-        while let row = try cursor.next() {
+        try statements.each(sql, [of]) { row in
             total &+= Checksum.hash(entity: row[0], id: row[1], version: row[2])
+            return true
         }
         return total
     }

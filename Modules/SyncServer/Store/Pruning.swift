@@ -37,13 +37,16 @@ struct Pruning {
 
     /// What stands under a dead record goes before it, so that nothing is ever left without its parent.
     private func removeTombstones(_ oldest: inout [Int64: Int64]) throws {
-        let cursor = try statements.rows(
+        var rows: [(n: Int64, account: Int64, version: Int64)] = []
+        try statements.each(
             """
             SELECT n, account, version FROM record WHERE dead = 1 AND at <= ?
             AND NOT EXISTS (SELECT 1 FROM link WHERE parent = record.n) ORDER BY at LIMIT ?
-            """, [now - retention.tombstones, Self.portion])
-        var rows: [(n: Int64, account: Int64, version: Int64)] = []
-        while let row = try cursor.next() { rows.append((row[0], row[1], row[2])) }
+            """, [now - retention.tombstones, Self.portion]
+        ) { row in
+            rows.append((row[0], row[1], row[2]))
+            return true
+        }
         for row in rows {
             try statements.run("DELETE FROM record WHERE n = ?", [row.n])
             try statements.run("DELETE FROM link WHERE child = ?", [row.n])
@@ -54,13 +57,16 @@ struct Pruning {
     }
 
     private func removeLeavings(_ oldest: inout [Int64: Int64]) throws {
-        let cursor = try statements.rows(
+        var rows: [(root: Int64, record: Int64, version: Int64, account: Int64)] = []
+        try statements.each(
             """
             SELECT leaving.root, leaving.record, leaving.version, record.account FROM leaving
             JOIN record ON record.n = leaving.record WHERE leaving.at <= ? ORDER BY leaving.at LIMIT ?
-            """, [now - retention.tombstones, Self.portion])
-        var rows: [(root: Int64, record: Int64, version: Int64, account: Int64)] = []
-        while let row = try cursor.next() { rows.append((row[0], row[1], row[2], row[3])) }
+            """, [now - retention.tombstones, Self.portion]
+        ) { row in
+            rows.append((row[0], row[1], row[2], row[3]))
+            return true
+        }
         for row in rows {
             try statements.run("DELETE FROM leaving WHERE root = ? AND record = ?", [row.root, row.record])
             oldest[row.account] = max(oldest[row.account] ?? 0, row.version)
@@ -68,17 +74,18 @@ struct Pruning {
     }
 
     private func removeOutcomes(_ position: inout Position) throws {
-        let cursor = try statements.rows(
+        var over: [Position] = []
+        var seen = 0
+        try statements.each(
             """
             SELECT device, sequence, at FROM outcome WHERE (device, sequence) > (?, ?)
             ORDER BY device, sequence LIMIT ?
-            """, [position.device, position.sequence, Self.portion])
-        var over: [Position] = []
-        var seen = 0
-        while let row = try cursor.next() {
+            """, [position.device, position.sequence, Self.portion]
+        ) { row in
             position = Position(device: row[0], sequence: row[1])
             seen += 1
             if (row[2] as Int64) <= now - retention.outcomes { over.append(position) }
+            return true
         }
         for outcome in over {
             try statements.run(

@@ -8,7 +8,7 @@ enum RecordCodec {
 
     // MARK: - Writing
 
-    static func fields(of state: RecordState) throws(JSONFailure) -> String {
+    static func fields(of state: RecordState) throws(JSONFailure) -> TextBytes {
         var writer = JSONWriter(capacity: 256)
         writer.beginObject()
         for field in state.fields {
@@ -16,33 +16,40 @@ enum RecordCodec {
             try writer.value(field.value)
         }
         writer.endObject()
-        return String(decoding: writer.bytes, as: UTF8.self)
+        return TextBytes(bytes: writer.bytes)
     }
 
-    static func writes(of state: RecordState) throws(JSONFailure) -> String {
+    static func writes(of state: RecordState) throws(JSONFailure) -> TextBytes {
         var writer = JSONWriter(capacity: 128)
         writer.beginObject()
         tag("c", state.created, &writer)
         tag("d", state.deleted, &writer)
-        tag("r", state.reset, &writer)
-        let special = state.fields.filter { $0.plainTag != state.created || $0.sums != nil || $0.elements != nil }
-        if !special.isEmpty {
-            writer.key("f")
-            writer.beginObject()
-            for field in special {
-                writer.key(field.name)
-                try self.field(field, &writer)
-            }
-            writer.endObject()
+        if state.firstDeleted != state.deleted { tag("x", state.firstDeleted, &writer) }
+        if !state.namedBelow.isEmpty {
+            writer.key("l")
+            writer.beginArray()
+            for name in state.namedBelow { writer.string(name) }
+            writer.endArray()
         }
+        var hasSpecial = false
+        for field in state.fields where field.plainTag != state.created || !field.isPlain {
+            if !hasSpecial {
+                hasSpecial = true
+                writer.key("f")
+                writer.beginObject()
+            }
+            writer.key(field.name)
+            try self.field(field, &writer)
+        }
+        if hasSpecial { writer.endObject() }
         writer.endObject()
-        return String(decoding: writer.bytes, as: UTF8.self)
+        return TextBytes(bytes: writer.bytes)
     }
 
     private static func field(_ field: FieldState, _ writer: inout JSONWriter) throws(JSONFailure) {
         writer.beginObject()
         tag("t", field.plainTag, &writer)
-        if field.sums != nil || field.elements != nil {
+        if !field.isPlain {
             writer.key("p")
             try writer.value(field.plain)
         }
@@ -101,7 +108,8 @@ enum RecordCodec {
     private static func state(_ values: [(name: String, value: FieldValue)], _ writes: String) throws -> RecordState {
         var created: WriteTag?
         var deleted: WriteTag?
-        var reset: WriteTag?
+        var firstDeleted: WriteTag?
+        var namedBelow: [String] = []
         var special: [String: FieldState] = [:]
         var reader = JSONReader(writes, maximumDepth: 128)
         try reader.beginObject()
@@ -109,7 +117,12 @@ enum RecordCodec {
             switch name {
             case "c": created = try tag(&reader)
             case "d": deleted = try tag(&reader)
-            case "r": reset = try tag(&reader)
+            case "x": firstDeleted = try tag(&reader)
+            case "l":
+                try reader.beginArray()
+                while try reader.nextElement() { namedBelow.append(try reader.readString()) }
+            // Earlier versions wrote the nulls of a create that began the record anew into the fields themselves.
+            case "r": _ = try tag(&reader)
             case "f":
                 try reader.beginObject()
                 while let field = try reader.nextKey() {
@@ -121,7 +134,9 @@ enum RecordCodec {
         let states = values.map { name, value in
             special[name] ?? FieldState(name: name, plain: value, plainTag: created, sums: nil, elements: nil)
         }
-        return RecordState(created: created, deleted: deleted, reset: reset, fields: states)
+        return RecordState(
+            created: created, deleted: deleted, firstDeleted: firstDeleted ?? deleted, namedBelow: namedBelow,
+            fields: states)
     }
 
     private static func field(

@@ -1,4 +1,3 @@
-internal import GRDB
 internal import SyncCore
 
 /// Reads records for REST: by key, never by offset.
@@ -19,7 +18,7 @@ struct RecordReader {
         ) { self.flat($0, key.entity) }
     }
 
-    private func flat(_ row: Row, _ entity: String) -> FlatRecord {
+    private func flat(_ row: StatementRow, _ entity: String) -> FlatRecord {
         FlatRecord(
             key: RecordKey(entity, row[0]), version: row[1], isDead: (row[2] as Int64) != 0,
             activity: rules[entity]?.tracksActivity == true ? row[3] : nil, fields: row[4])
@@ -30,12 +29,12 @@ struct RecordReader {
     func list(
         _ entity: String, since: Int64, after: String, limit: Int, _ body: (FlatRecord) throws -> Bool
     ) throws {
-        let cursor = try statements.rows(
+        try statements.each(
             """
             SELECT id, version, dead, activity, fields FROM record
             WHERE account = ? AND entity = ? AND id > ? AND version > ? AND (dead = 0 OR ? > 0) ORDER BY id LIMIT ?
-            """, [account.row, entity, after, max(0, since), since, limit])
-        while let row = try cursor.next(), try body(flat(row, entity)) {}
+            """, [account.row, entity, after, max(0, since), since, limit]
+        ) { row in try body(flat(row, entity)) }
     }
 
     /// The same of what stands under a record, however deep.
@@ -43,7 +42,7 @@ struct RecordReader {
         _ entity: String, under parent: RecordKey, since: Int64, after: String, limit: Int,
         _ body: (FlatRecord) throws -> Bool
     ) throws {
-        let cursor = try statements.rows(
+        try statements.each(
             """
             WITH RECURSIVE under(n) AS (
                 SELECT link.child FROM record JOIN link ON link.parent = record.n
@@ -52,8 +51,8 @@ struct RecordReader {
             )
             SELECT id, version, dead, activity, fields FROM under JOIN record USING (n)
             WHERE entity = ? AND id > ? AND version > ? AND (dead = 0 OR ? > 0) ORDER BY id LIMIT ?
-            """, [account.row, parent.entity, parent.id, entity, after, max(0, since), since, limit])
-        while let row = try cursor.next(), try body(flat(row, entity)) {}
+            """, [account.row, parent.entity, parent.id, entity, after, max(0, since), since, limit]
+        ) { row in try body(flat(row, entity)) }
     }
 
     /// Whether a record stands directly under another.

@@ -1,5 +1,3 @@
-internal import GRDB
-
 /// What a REST request with a key was answered, so that its repetition gets the same.
 struct StoredReply: Sendable, Hashable {
     var status: Int

@@ -19,16 +19,13 @@ extension Bool: SQLBindable {
 }
 
 extension String: SQLBindable {
-    /// SQLite's `SQLITE_TRANSIENT`, which is a C cast: the bytes are copied at once.
-    private static let copied = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
-
     func bind(to statement: OpaquePointer, at place: CInt) -> CInt {
         var text = self
         return text.withUTF8 { bytes in
             bytes.withMemoryRebound(to: CChar.self) { characters in
                 // An empty text has no address, and would be NULL.
                 guard let start = characters.baseAddress else { return sqlite3_bind_text(statement, place, "", 0, nil) }
-                return sqlite3_bind_text(statement, place, start, CInt(characters.count), Self.copied)
+                return sqlite3_bind_text(statement, place, start, CInt(characters.count), copied)
             }
         }
     }
@@ -39,6 +36,22 @@ extension Optional: SQLBindable where Wrapped: SQLBindable {
         switch self {
         case .some(let value): value.bind(to: statement, at: place)
         case .none: sqlite3_bind_null(statement, place)
+        }
+    }
+}
+
+/// SQLite's `SQLITE_TRANSIENT`, which is a C cast: the bytes are copied at once.
+private let copied = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
+
+/// A text as the bytes of its UTF-8, which a writer of JSON has anyway.
+struct TextBytes: SQLBindable {
+    let bytes: [UInt8]
+
+    func bind(to statement: OpaquePointer, at place: CInt) -> CInt {
+        bytes.withUnsafeBytes { bytes in
+            guard let start = bytes.baseAddress else { return sqlite3_bind_text(statement, place, "", 0, nil) }
+            return sqlite3_bind_text(
+                statement, place, start.assumingMemoryBound(to: CChar.self), CInt(bytes.count), copied)
         }
     }
 }

@@ -3,68 +3,120 @@ internal import GRDBSQLite
 
 /// The prepared statements, made at first use and kept; each run passes by the hook that tests stop the server at.
 ///
-/// Confined to the database's queue, like everything in `Store`.
+/// They run straight on SQLite: nobody observes this connection, and what GRDB does around each run costs more than most
+/// of them. Confined to the database's queue, like everything in `Store`.
 final class Statements {
-    private let db: Database
+    private let connection: OpaquePointer?
     /// By the place of the literal, which is cheaper than its text, and the same at each run of one line.
-    private var prepared: [Int: Statement] = [:]
+    private var prepared: [Int: OpaquePointer] = [:]
     /// Called before each statement; what it throws ends the transaction.
     var hook: (() throws -> Void)?
 
     init(_ db: Database) {
-        self.db = db
+        connection = db.sqliteConnection
     }
 
     /// The statement with these arguments bound, ready to run.
-    private func ready(_ sql: StaticString, _ arguments: [any SQLBindable]) throws -> Statement {
+    private func ready(_ sql: StaticString, _ arguments: [any SQLBindable]) throws -> OpaquePointer {
         try hook?()
         let statement = try statement(sql)
-        let pointer = statement.sqliteStatement
         // What the last run ended with was told then; only a statement that is reset takes arguments.
-        sqlite3_reset(pointer)
+        sqlite3_reset(statement)
         var place: CInt = 1
         for argument in arguments {
-            let code = argument.bind(to: pointer, at: place)
-            guard code == SQLITE_OK else {
-                throw DatabaseError(resultCode: ResultCode(rawValue: code), sql: statement.sql)
-            }
+            let code = argument.bind(to: statement, at: place)
+            guard code == SQLITE_OK else { throw failure(code, sql) }
             place += 1
         }
         return statement
     }
 
-    private func statement(_ sql: StaticString) throws -> Statement {
+    private func statement(_ sql: StaticString) throws -> OpaquePointer {
         let place = Int(bitPattern: sql.utf8Start)
         if let known = prepared[place] { return known }
-        let made = try db.makeStatement(sql: sql.description)
-        // Arguments are bound by this class; without any GRDB would not run the statement.
-        let count = Int(sqlite3_bind_parameter_count(made.sqliteStatement))
-        made.setUncheckedArguments(StatementArguments([Int?](repeating: nil, count: count)))
+        var made: OpaquePointer?
+        let code = sqlite3_prepare_v3(
+            connection, UnsafeRawPointer(sql.utf8Start).assumingMemoryBound(to: CChar.self),
+            CInt(sql.utf8CodeUnitCount), CUnsignedInt(SQLITE_PREPARE_PERSISTENT), &made, nil)
+        guard code == SQLITE_OK, let made else { throw failure(code, sql) }
         prepared[place] = made
         return made
     }
 
-    func run(_ sql: StaticString, _ arguments: [any SQLBindable]) throws {
-        try ready(sql, arguments).execute()
+    private func failure(_ code: CInt, _ sql: StaticString?) -> DatabaseError {
+        DatabaseError(
+            resultCode: ResultCode(rawValue: code), message: sqlite3_errmsg(connection).map { String(cString: $0) },
+            sql: sql?.description)
     }
 
-    func rows(_ sql: StaticString, _ arguments: [any SQLBindable]) throws -> RowCursor {
-        try Row.fetchCursor(ready(sql, arguments))
+    func run(_ sql: StaticString, _ arguments: [any SQLBindable]) throws {
+        let statement = try ready(sql, arguments)
+        var code = sqlite3_step(statement)
+        while code == SQLITE_ROW { code = sqlite3_step(statement) }
+        guard code == SQLITE_DONE else {
+            let failure = failure(code, sql)
+            sqlite3_reset(statement)
+            throw failure
+        }
+        sqlite3_reset(statement)
+    }
+
+    /// Row after row, as long as `body` wants the next; the statement is reset afterwards, for an unfinished read would keep
+    /// the log from being written back.
+    func each(
+        _ sql: StaticString, _ arguments: [any SQLBindable], _ body: (StatementRow) throws -> Bool
+    ) throws {
+        let statement = try ready(sql, arguments)
+        defer { sqlite3_reset(statement) }
+        while true {
+            let code = sqlite3_step(statement)
+            if code == SQLITE_DONE { return }
+            guard code == SQLITE_ROW else { throw failure(code, sql) }
+            guard try body(StatementRow(statement)) else { return }
+        }
     }
 
     /// The first row, read by `read` while it is there; the statement is reset afterwards.
     func first<Value>(
-        _ sql: StaticString, _ arguments: [any SQLBindable], _ read: (Row) throws -> Value
+        _ sql: StaticString, _ arguments: [any SQLBindable], _ read: (StatementRow) throws -> Value
     ) throws -> Value? {
-        let cursor = try rows(sql, arguments)
-        guard let row = try cursor.next() else { return nil }
-        let value = try read(row)
-        while try cursor.next() != nil {}
+        var value: Value?
+        try each(sql, arguments) { row in
+            value = try read(row)
+            return false
+        }
         return value
     }
 
     /// Gives all statements back; the store is of no use afterwards.
-    func finalize() { prepared = [:] }
+    func finalize() {
+        for (_, statement) in prepared { sqlite3_finalize(statement) }
+        prepared = [:]
+    }
 
-    var lastRow: Int64 { db.lastInsertedRowID }
+    deinit { finalize() }
+
+    var lastRow: Int64 { sqlite3_last_insert_rowid(connection) }
+}
+
+/// The columns of the present row, by their places from 0.
+struct StatementRow {
+    private let statement: OpaquePointer
+
+    fileprivate init(_ statement: OpaquePointer) { self.statement = statement }
+
+    subscript(place: CInt) -> Int64 { sqlite3_column_int64(statement, place) }
+    subscript(place: CInt) -> Int { Int(sqlite3_column_int64(statement, place)) }
+    subscript(place: CInt) -> Double { sqlite3_column_double(statement, place) }
+    subscript(place: CInt) -> String { text(place) ?? "" }
+    subscript(place: CInt) -> Int64? { isNull(place) ? nil : sqlite3_column_int64(statement, place) }
+    subscript(place: CInt) -> String? { text(place) }
+
+    private func isNull(_ place: CInt) -> Bool { sqlite3_column_type(statement, place) == SQLITE_NULL }
+
+    private func text(_ place: CInt) -> String? {
+        guard let start = sqlite3_column_text(statement, place) else { return nil }
+        let count = Int(sqlite3_column_bytes(statement, place))
+        return String(decoding: UnsafeBufferPointer(start: start, count: count), as: UTF8.self)
+    }
 }

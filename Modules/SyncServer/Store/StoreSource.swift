@@ -1,4 +1,3 @@
-internal import GRDB
 internal import SyncCore
 
 /// The rules' view of one account's data, within the request's transaction.
@@ -6,11 +5,20 @@ final class StoreSource: RecordSource {
     let store: ServerStore
     let account: AccountContext
     private let readsAliases: Bool
+    private let guardsKeys: Bool
 
-    init(store: ServerStore, account: AccountContext, readsAliases: Bool) {
+    /// - Parameter guardsKeys: Whether the caller begins again without it after a ``KeyIsKnown``.
+    init(store: ServerStore, account: AccountContext, readsAliases: Bool, guardsKeys: Bool) {
         self.store = store
         self.account = account
         self.readsAliases = readsAliases
+        self.guardsKeys = guardsKeys
+    }
+
+    func isGuarded(sequence: Int64, device: String) throws -> Bool {
+        guard guardsKeys else { return false }
+        guard let device = try store.device(device, of: account) else { return true }
+        return !device.usesREST && sequence > max(device.top, device.settled)
     }
 
     func record(_ key: RecordKey) throws -> StoredRecord? {
@@ -29,13 +37,16 @@ final class StoreSource: RecordSource {
     }
 
     func children(of row: Int64) throws -> [RecordKey] {
-        let cursor = try store.statements.rows(
+        var keys: [RecordKey] = []
+        try store.statements.each(
             """
             SELECT record.entity, record.id FROM link JOIN record ON record.n = link.child
             WHERE link.parent = ? ORDER BY link.child
-            """, [row])
-        var keys: [RecordKey] = []
-        while let row = try cursor.next() { keys.append(RecordKey(row[0], row[1])) }
+            """, [row]
+        ) { row in
+            keys.append(RecordKey(row[0], row[1]))
+            return true
+        }
         return keys
     }
 
@@ -75,3 +86,6 @@ final class StoreSource: RecordSource {
         ) { $0[0] }
     }
 }
+
+/// An outcome was to be stored under a key that has one; every key of the request must be looked up.
+struct KeyIsKnown: Error {}

@@ -19,6 +19,7 @@ final class MemorySource: RecordSource {
         lastRow += 1
         return lastRow
     }
+    func isGuarded(sequence: Int64, device: String) throws -> Bool { false }
     func outcome(device: String, key: String) throws -> StoredOutcome? { nil }
     func isTaken(sequence: Int64, device: String, byOtherThan key: String) throws -> Bool { false }
     func settled(device: String) throws -> Int64 { 0 }

@@ -14,6 +14,7 @@ struct BoardsChannel: HTTPChannelHandler {
     let limits: ConnectionLimits
     let vitals: ServerVitals
     let executors: LoopExecutors
+    let shortcut: SyncShortcut
 
     func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
         channel.eventLoop.makeCompletedFuture {
@@ -21,7 +22,8 @@ struct BoardsChannel: HTTPChannelHandler {
             decoding.maxHeaderFieldSize = limits.headerBytes
             decoding.maxHeaderListSize = limits.headerBytes
             decoding.maxHeaderFieldCount = limits.headerFields
-            let connection = ConnectionGuard(limits: limits, vitals: vitals, now: channel.eventLoop.now)
+            let connection = ConnectionGuard(
+                limits: limits, vitals: vitals, shortcut: shortcut, now: channel.eventLoop.now)
             let pipeline = channel.pipeline.syncOperations
             try pipeline.addHandlers([
                 ByteWatcher(connection),

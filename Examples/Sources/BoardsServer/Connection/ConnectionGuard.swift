@@ -23,6 +23,7 @@ final class ConnectionGuard: ChannelDuplexHandler {
     }
 
     private let vitals: ServerVitals
+    private let shortcut: SyncShortcut
     private var phase: ConnectionPhase
     private var waiting = CircularBuffer<Waiting>(initialCapacity: 0)
     private var isReadWanted = false
@@ -31,14 +32,18 @@ final class ConnectionGuard: ChannelDuplexHandler {
     private var hasRefused = false
     /// An answer that waits for the end of its request.
     private var heldAnswer: [(part: HTTPServerResponsePart, promise: EventLoopPromise<Void>?)] = []
+    /// A small sync that is kept here until it is whole: it may be answered without anybody behind.
+    private var small: (head: HTTPRequestHead, body: ByteBuffer?)?
     /// How many bytes of body the present request spoke of.
     private var declaredBytes = 0
     private var isClosing = false
+    private var isGoingOn = false
     private var timer: (due: Int64, task: Scheduled<Void>)?
     private var bytesLeft = 0
 
-    init(limits: ConnectionLimits, vitals: ServerVitals, now: NIODeadline) {
+    init(limits: ConnectionLimits, vitals: ServerVitals, shortcut: SyncShortcut, now: NIODeadline) {
         self.vitals = vitals
+        self.shortcut = shortcut
         phase = ConnectionPhase(limits: limits, now: Int64(now.uptimeNanoseconds))
     }
 
@@ -59,6 +64,7 @@ final class ConnectionGuard: ChannelDuplexHandler {
     func channelInactive(context: ChannelHandlerContext) {
         timer?.task.cancel()
         timer = nil
+        small = nil
         waiting.removeAll()
         if isReceiving, !hasRefused { context.fireErrorCaught(RequestAborted()) }
         for (_, promise) in heldAnswer { promise?.fail(ChannelError.ioOnClosedChannel) }
@@ -137,17 +143,45 @@ final class ConnectionGuard: ChannelDuplexHandler {
             // After an upgrade that nobody takes, the parser reads no further request.
             let isUpgrade = head.headers.contains(name: "upgrade")
             phase.head(isKept: head.isKeepAlive && !isUpgrade && head.method != .CONNECT, now: now(context))
+            small = nil
+            if SyncShortcut.mayTake(head) {
+                small = (head, nil)
+                return
+            }
             context.fireChannelRead(wrapInboundOut(part))
             answerExpectation(head, context: context)
         case .body(let buffer):
             let isWanted = isReceiving
             perform(phase.body(buffer.readableBytes, now: now(context)), context: context)
-            if isWanted { context.fireChannelRead(wrapInboundOut(part)) }
+            guard isWanted else { return }
+            if small == nil {
+                context.fireChannelRead(wrapInboundOut(part))
+            } else if small?.body == nil {
+                small?.body = buffer
+            } else {
+                small?.body?.writeImmutableBuffer(buffer)
+            }
         case .end:
             let action = phase.end(now: now(context))
-            if phase.phase == .answering { context.fireChannelRead(wrapInboundOut(part)) }
+            if phase.phase == .answering, !answerSmall(context) { context.fireChannelRead(wrapInboundOut(part)) }
             perform(action, context: context)
         }
+    }
+
+    /// The small sync is whole: answers it, or hands on what was kept of it.
+    private func answerSmall(_ context: ChannelHandlerContext) -> Bool {
+        guard let (head, body) = small else { return false }
+        small = nil
+        let bytes = body.map { Array($0.readableBytesView) } ?? []
+        guard let answer = shortcut.answer(head, bytes) else {
+            context.fireChannelRead(wrapInboundOut(.head(head)))
+            if let body { context.fireChannelRead(wrapInboundOut(.body(body))) }
+            return false
+        }
+        send(.head(answer.head), promise: nil, context: context)
+        send(.body(.byteBuffer(ByteBuffer(bytes: answer.body))), promise: nil, context: context)
+        send(.end(nil), promise: nil, context: context)
+        return true
     }
 
     private var isReceiving: Bool {
@@ -231,6 +265,10 @@ final class ConnectionGuard: ChannelDuplexHandler {
 
     /// An answer has ended: on with what came meanwhile, then with reading.
     private func goOn(_ context: ChannelHandlerContext) {
+        // An answer given at once, within the loop below: that goes on by itself.
+        guard !isGoingOn else { return }
+        isGoingOn = true
+        defer { isGoingOn = false }
         let hasMore = !waiting.isEmpty
         while phase.phase != .answering, let next = waiting.popFirst() {
             switch next {
@@ -288,6 +326,7 @@ final class ConnectionGuard: ChannelDuplexHandler {
 
     private func refuse(_ refusal: ConnectionPhase.Refusal, context: ChannelHandlerContext) {
         guard !hasRefused else { return }
+        small = nil
         let problem = Problem(refusal)
         vitals.count(problem: problem.code)
         let body = ByteBuffer(bytes: problem.json)

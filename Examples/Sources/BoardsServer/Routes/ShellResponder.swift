@@ -38,7 +38,8 @@ struct ShellResponder: HTTPResponder {
         let response = await dresser.response(answer, to: request)
         let seconds = Double(now() - began) / 1e9
         vitals.count(route, status: answer.status, seconds: seconds)
-        log(request, route: route, answer: answer, seconds: seconds)
+        logger.answered(
+            request.method.rawValue, route, status: answer.status, seconds: seconds, bytes: answer.body.count)
         return response
     }
 
@@ -125,15 +126,18 @@ struct ShellResponder: HTTPResponder {
         }
         return Answer(status: 200, type: "application/json", body: Array(#"{"status":"ok"}"#.utf8))
     }
+}
 
-    private func log(_ request: Request, route: RouteName, answer: Answer, seconds: Double) {
-        let level: Logger.Level = answer.status >= 500 ? .warning : .debug
-        guard logger.logLevel <= level else { return }
-        logger.log(
+extension Logger {
+    /// One request's line: the route and not the path, and nothing of what was said.
+    func answered(_ method: String, _ route: RouteName, status: Int, seconds: Double, bytes: Int) {
+        let level: Logger.Level = status >= 500 ? .warning : .debug
+        guard logLevel <= level else { return }
+        log(
             level: level, "answered",
             metadata: [
-                "method": "\(request.method.rawValue)", "route": "\(route.rawValue)", "status": "\(answer.status)",
-                "milliseconds": "\((seconds * 1e6).rounded() / 1e3)", "bytes": "\(answer.body.count)",
+                "method": "\(method)", "route": "\(route.rawValue)", "status": "\(status)",
+                "milliseconds": "\((seconds * 1e6).rounded() / 1e3)", "bytes": "\(bytes)",
             ])
     }
 }

@@ -16,6 +16,8 @@ struct ServerProgram: Sendable {
     let vitals: ServerVitals
     let logger: Logger
     let group: any EventLoopGroup
+    private let limiter: AccountLimiter
+    private let shortcut: SyncShortcut
 
     init(
         options: ServerOptions, backend: any SyncBackend, book: TokenBook, logger: Logger,
@@ -29,6 +31,10 @@ struct ServerProgram: Sendable {
         vitals = ServerVitals()
         hub = try await EventHub(group: group, limits: options.events, vitals: vitals)
         pump = CommitPump(backend: backend, hub: hub, vitals: vitals)
+        limiter = AccountLimiter(limits: options.rates, now: ProcessFacts.monotonicNow)
+        shortcut = SyncShortcut(
+            backend: backend, book: book, limiter: limiter, vitals: vitals, logger: logger,
+            now: ProcessFacts.monotonicNow, date: DateLine())
         if let count = book.count { vitals.knows(tokens: count) }
     }
 
@@ -71,8 +77,9 @@ struct ServerProgram: Sendable {
         let limits = options.connections
         return Application(
             responder: responder,
-            server: HTTPServerBuilder { [vitals] responder in
-                BoardsChannel(responder: responder, limits: limits, vitals: vitals, executors: executors)
+            server: HTTPServerBuilder { [vitals, shortcut] responder in
+                BoardsChannel(
+                    responder: responder, limits: limits, vitals: vitals, executors: executors, shortcut: shortcut)
             },
             configuration: ApplicationConfiguration(
                 address: .hostname(options.host, port: options.port), backlog: 1_024,
@@ -85,7 +92,7 @@ struct ServerProgram: Sendable {
         let began = ProcessFacts.monotonicNow()
         return ShellResponder(
             backend: backend, book: book,
-            limiter: AccountLimiter(limits: options.rates, now: ProcessFacts.monotonicNow), hub: hub, pump: pump,
+            limiter: limiter, hub: hub, pump: pump,
             vitals: vitals, bodies: BodyReader(limits: options.connections, vitals: vitals), dresser: AnswerDresser(),
             logger: logger,
             now: ProcessFacts.monotonicNow

@@ -1,11 +1,21 @@
+internal import NIOConcurrencyHelpers
+internal import NIOCore
 internal import NIOPosix
 internal import SyncServer
 
 /// The store on a thread of its own: SQLite waits for the disk there, one request after another, and the event loops
-/// go on.
+/// go on. Syncs that wait while it works are done together, in one commit.
 final class StoreBackend: SyncBackend {
+    private typealias Waiting = (call: SyncCall, answer: CheckedContinuation<ServerReply, any Error>)
+
+    /// How many requests one commit takes at most, and how many bytes of them: nobody waits long for others.
+    private static let mostTogether = 64
+    private static let mostBytesTogether = 64 * 1_024
+
     private let service: SyncService
     private let thread: NIOThreadPool
+    /// Not yet taken by the thread, in the order in which they came.
+    private let waiting = NIOLockedValueBox(CircularBuffer<Waiting>())
 
     /// Takes the service over; it is closed by ``close()``.
     init(service: SyncService) {
@@ -19,7 +29,41 @@ final class StoreBackend: SyncBackend {
     }
 
     func sync(account: String, body: [UInt8]) async throws -> ServerReply {
-        try await thread.runIfActive { [service] in service.sync(account: account, body: body) }
+        try await withCheckedThrowingContinuation { answer in
+            waiting.withLockedValue { $0.append((SyncCall(account: account, body: body), answer)) }
+            // One call for each that waits; whoever finds nothing had its request done with another's.
+            thread.submit { [self] state in
+                switch state {
+                case .active: work()
+                case .cancelled: refuse()
+                }
+            }
+        }
+    }
+
+    private func work() {
+        let taken = waiting.withLockedValue { waiting -> [Waiting] in
+            var taken: [Waiting] = []
+            var bytes = 0
+            while let next = waiting.first, taken.count < Self.mostTogether,
+                taken.isEmpty || bytes + next.call.body.count <= Self.mostBytesTogether
+            {
+                bytes += next.call.body.count
+                taken.append(waiting.removeFirst())
+            }
+            return taken
+        }
+        guard !taken.isEmpty else { return }
+        for (waiting, reply) in zip(taken, service.sync(taken.map(\.call))) { waiting.answer.resume(returning: reply) }
+    }
+
+    /// The thread has ended.
+    private func refuse() {
+        let all = waiting.withLockedValue { waiting -> [Waiting] in
+            defer { waiting.removeAll() }
+            return Array(waiting)
+        }
+        for waiting in all { waiting.answer.resume(throwing: NIOThreadPoolError.ThreadPoolInactive()) }
     }
 
     func rest(account: String, request: RESTRequest) async throws -> ServerReply {

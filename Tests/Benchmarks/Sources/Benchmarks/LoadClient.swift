@@ -146,6 +146,39 @@ struct LoadClient {
         }
     }
 
+    /// So many requests, each over a connection of its own and sent when it is due, whether those before it are answered
+    /// or not; for each the seconds from when it was due to its answer.
+    func times(of count: Int, every step: Duration, _ request: (Int) -> [UInt8]) throws -> [Double] {
+        let clock = ContinuousClock()
+        let start = clock.now
+        var open: [(connection: Connection, due: ContinuousClock.Instant)] = []
+        var waits: [pollfd] = []
+        var times: [Double] = []
+        var next = 0
+        while times.count < count {
+            while next < count, start + step * next <= clock.now {
+                let connection = try Connection(port: port)
+                try connection.send(request(next))
+                open.append((connection, start + step * next))
+                waits.append(pollfd(fd: connection.descriptor, events: Int16(POLLIN), revents: 0))
+                next += 1
+            }
+            guard poll(&waits, nfds_t(waits.count), open.isEmpty || next < count ? 1 : 10_000) >= 0 else {
+                throw Fault(description: String(cString: strerror(errno)))
+            }
+            for index in waits.indices.reversed() where waits[index].revents != 0 {
+                guard let answer = try open[index].connection.receive() else { continue }
+                guard answer.status == 200 else {
+                    throw Fault(description: String(decoding: answer.body, as: UTF8.self))
+                }
+                times.append((clock.now - open[index].due) / .seconds(1))
+                open.remove(at: index)
+                waits.remove(at: index)
+            }
+        }
+        return times
+    }
+
     /// `POST /api/sync` as bytes for the wire.
     static func sync(_ body: String, token: String? = nil, isLast: Bool = false) -> [UInt8] {
         var head = "POST /api/sync HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"

@@ -1,0 +1,84 @@
+import SyncCore
+import Testing
+
+@testable import SyncServer
+
+@Suite("Requests that share a commit")
+struct TogetherTests {
+    private struct Stopped: Error {}
+
+    /// Throws once, at the statement of that number.
+    private final class Stop: @unchecked Sendable {
+        // Touched by the service's calls alone, which take turns.
+        var left: Int
+
+        init(at number: Int) { left = number }
+
+        func pass() throws {
+            left -= 1
+            if left == 0 { throw Stopped() }
+        }
+    }
+
+    private func call(_ server: TestServer, _ device: String, _ changes: [FieldValue], account: String = "a") throws
+        -> SyncCall
+    {
+        let request: [String: FieldValue] = [
+            "protocol": 1, "cycleID": .string(device), "deviceID": .string(device), "lastSyncVersion": 0,
+            "dirtyRecords": .array(changes),
+        ]
+        return SyncCall(account: account, body: try FieldValue.object(request).json())
+    }
+
+    @Test("they are decided in their order, each as if alone, and each gets its own answer")
+    func order() throws {
+        let server = try TestServer()
+        let replies = server.service.sync([
+            try call(server, "d", [server.create("k1", 1, "board", "b1", ["name": "A"])]),
+            SyncCall(account: "a", body: Array("{".utf8)),
+            try call(server, "e", [server.create("k1", 1, "board", "b1", ["name": "B"])]),
+            try call(server, "f", [server.create("k1", 1, "board", "b2")], account: "b"),
+            try call(server, "d", [server.create("k1", 1, "board", "b1", ["name": "A"])]),
+        ])
+        #expect(replies.map(\.status) == [200, 400, 200, 200, 200])
+        #expect(try Answer(replies[0]).verdict("k1") == "applied")
+        #expect(try Answer(replies[2]).result("k1")["error"]["code"] == "idTaken")
+        #expect(try Answer(replies[2]).records.count == 1, "the page has what the first one made")
+        #expect(try Answer(replies[3]).version == 1)
+        #expect(try Answer(replies[4]).verdict("k1") == "duplicate")
+    }
+
+    @Test("PRC-03 one that fails at any statement is 503 and leaves nothing; its neighbours stand", arguments: 1...14)
+    func failure(statement: Int) throws {
+        let server = try TestServer()
+        try server.sync("d", [server.create("k0", 1, "board", "b0")])
+        let stop = Stop(at: statement)
+        try server.service.onStatement { try stop.pass() }
+        let calls = [
+            try call(server, "d", [server.create("k1", 2, "board", "b1", ["name": "A"])]),
+            try call(server, "e", [server.create("k1", 1, "board", "b2", ["name": "B"])]),
+        ]
+        let replies = server.service.sync(calls)
+        try server.service.onStatement(nil)
+        #expect(replies.contains { $0.status == 200 })
+        for (call, reply) in zip(calls, replies) {
+            let again = try Answer(server.service.sync(account: call.account, body: call.body))
+            #expect(again.verdict("k1") == (reply.status == 200 ? "duplicate" : "applied"), "\(reply.status)")
+        }
+        #expect(try server.sync("z").version == 3)
+    }
+
+    @Test("a known key under a later sequence is keyReused, whatever would have become of the change")
+    func laterSequence() throws {
+        let server = try TestServer()
+        try server.sync("d", [server.create("k1", 1, "board", "b1", ["name": "A"])])
+        let neighbour = server.create("k2", 6, "board", "b2")
+        let again = server.create("k1", 5, "board", "b3", ["name": "C"])
+        let answer = try server.sync("d", [again, neighbour])
+        #expect(answer.result("k1")["error"]["code"] == "keyReused")
+        #expect(answer.verdict("k2") == "applied")
+        let check = server.update("k1", 9, "board", "b1", ["name": ("X", "Y")], rule: "check")
+        #expect(try server.sync("d", [check]).result("k1")["error"]["code"] == "keyReused")
+        #expect(try server.sync("z").records.compactMap { $0["id"].string } == ["b1", "b2"])
+    }
+}
