@@ -19,6 +19,8 @@ final class RawStatement {
     init(_ db: Database, _ sql: String) throws {
         statement = try db.cachedStatement(sql: sql + " -- raw")
         handle = statement.sqliteStatement
+        // GRDB ends the program where a reset tells of the failure of the run before.
+        _ = sqlite3_reset(handle)
         statement.setUncheckedArguments(StatementArguments())
     }
 
@@ -83,7 +85,9 @@ final class RawStatement {
         switch sqlite3_step(handle) {
         case SQLITE_ROW: return true
         case SQLITE_DONE: return false
-        case let code: throw DatabaseError(resultCode: ResultCode(rawValue: code), sql: statement.sql)
+        case let code:
+            _ = sqlite3_reset(handle)
+            throw DatabaseError(resultCode: ResultCode(rawValue: code), sql: statement.sql)
         }
     }
 
