@@ -130,28 +130,22 @@ final class World {
 
     func run() -> SeedReport {
         for device in devices { start(device.index) }
-        while !isFound, let (at, event) = agenda.next(before: workload.duration) {
+        while let (at, event) = agenda.next(before: workload.duration) {
             run(until: at)
             perform(event)
         }
-        if !isFound { finish() }
+        run(until: workload.duration)
+        heal()
+        if liveness(), resolve() {
+            finalChecks()
+            isComplete = true
+        }
         explain()
         for device in devices { device.stop() }
         if executor.foreignJobs > 0 {
             record.violate("determinism", "\(executor.foreignJobs) jobs came from another thread")
         }
         return report()
-    }
-
-    /// A mistake that was planted is found; what it does after that is of no interest, and may be without end.
-    private var isFound: Bool { options.bug != nil && !record.violations.isEmpty }
-
-    private func finish() {
-        run(until: workload.duration)
-        heal()
-        guard liveness(), resolve() else { return }
-        finalChecks()
-        isComplete = true
     }
 
     /// For who reads the trace: what the devices know of the records that violations name.
@@ -193,9 +187,8 @@ final class World {
     func run(until milliseconds: Int64) {
         while true {
             let end = executor.run(until: .init(.milliseconds(milliseconds)), maxJobs: 2_000_000) {
-                isFound || devices.contains { $0.isDead && $0.process != nil }
+                devices.contains { $0.isDead && $0.process != nil }
             }
-            if isFound { return }
             if end == .exhausted { return record.violate("I12", "two million jobs without an end") }
             buryTheDead()
             for device in devices where device.network.hasDueCopies {
