@@ -34,6 +34,8 @@ final class ConnectionGuard: ChannelDuplexHandler {
     private var heldAnswer: [(part: HTTPServerResponsePart, promise: EventLoopPromise<Void>?)] = []
     /// A small sync that is kept here until it is whole: it may be answered without anybody behind.
     private var small: (head: HTTPRequestHead, body: ByteBuffer?)?
+    /// Its bytes, as long as they count as held.
+    private var smallBytes = 0
     /// How many bytes of body the present request spoke of.
     private var declaredBytes = 0
     private var isClosing = false
@@ -64,7 +66,7 @@ final class ConnectionGuard: ChannelDuplexHandler {
     func channelInactive(context: ChannelHandlerContext) {
         timer?.task.cancel()
         timer = nil
-        small = nil
+        forgetSmall()
         waiting.removeAll()
         if isReceiving, !hasRefused { context.fireErrorCaught(RequestAborted()) }
         for (_, promise) in heldAnswer { promise?.fail(ChannelError.ioOnClosedChannel) }
@@ -143,7 +145,7 @@ final class ConnectionGuard: ChannelDuplexHandler {
             // After an upgrade that nobody takes, the parser reads no further request.
             let isUpgrade = head.headers.contains(name: "upgrade")
             phase.head(isKept: head.isKeepAlive && !isUpgrade && head.method != .CONNECT, now: now(context))
-            small = nil
+            forgetSmall()
             if SyncShortcut.mayTake(head) {
                 small = (head, nil)
                 return
@@ -156,10 +158,8 @@ final class ConnectionGuard: ChannelDuplexHandler {
             guard isWanted else { return }
             if small == nil {
                 context.fireChannelRead(wrapInboundOut(part))
-            } else if small?.body == nil {
-                small?.body = buffer
             } else {
-                small?.body?.writeImmutableBuffer(buffer)
+                keepSmall(buffer)
             }
         case .end:
             let action = phase.end(now: now(context))
@@ -168,10 +168,22 @@ final class ConnectionGuard: ChannelDuplexHandler {
         }
     }
 
+    private func keepSmall(_ piece: ByteBuffer) {
+        smallBytes += piece.readableBytes
+        vitals.holdRequest(piece.readableBytes)
+        if small?.body == nil { small?.body = piece } else { small?.body?.writeImmutableBuffer(piece) }
+    }
+
+    private func forgetSmall() {
+        small = nil
+        vitals.releaseRequest(smallBytes)
+        smallBytes = 0
+    }
+
     /// The small sync is whole: answers it, or hands on what was kept of it.
     private func answerSmall(_ context: ChannelHandlerContext) -> Bool {
         guard let (head, body) = small else { return false }
-        small = nil
+        forgetSmall()
         let bytes = body.map { Array($0.readableBytesView) } ?? []
         guard let answer = shortcut.answer(head, bytes) else {
             context.fireChannelRead(wrapInboundOut(.head(head)))
@@ -326,7 +338,7 @@ final class ConnectionGuard: ChannelDuplexHandler {
 
     private func refuse(_ refusal: ConnectionPhase.Refusal, context: ChannelHandlerContext) {
         guard !hasRefused else { return }
-        small = nil
+        forgetSmall()
         let problem = Problem(refusal)
         vitals.count(problem: problem.code)
         let body = ByteBuffer(bytes: problem.json)
