@@ -226,6 +226,12 @@ struct RecordWork {
         for field in entity.fields where target.fields[field.name] == nil && !field.isRequired {
             if let present = row?[field.name], !present.isNull { values[field.name] = .null }
         }
+        // A create that names no value of a column that must have one says nothing of it: what is there stays.
+        if row != nil, version == 0 {
+            for field in entity.fields where values[field.name]?.isNull == true {
+                if try writer.refusesNull(db, field) { values[field.name] = nil }
+            }
+        }
         guard row == nil || !values.isEmpty else { return false }
         return try RowWriter.applying(db) {
             if row == nil {

@@ -44,6 +44,11 @@ struct RowWriter {
         if try Bool.fetchOne(db, sql: "PRAGMA defer_foreign_keys") != true { try pragma.execute() }
     }
 
+    /// Whether the app's own table has the column `NOT NULL` though the field is declared without that: its value stays.
+    func refusesNull(_ db: Database, _ field: FieldSchema) throws -> Bool {
+        try db.columns(in: entity.table).contains { $0.name == field.column && $0.isNotNull }
+    }
+
     /// The row's declared fields, or `nil` where there is none.
     func read(_ db: Database, _ id: String) throws -> [String: FieldValue]? {
         let columns = entity.fields.map { Self.quoted($0.column) }.joined(separator: ", ")

@@ -300,6 +300,29 @@ struct FoundBySeedsTests {
         #expect(try f.card("name", "n") == "A")
     }
 
+    @Test("The same in an app's own table that takes no null there: the rest of the edit is taken back all the same")
+    func cancelledEditWithoutNull() async throws {
+        let file = try TestFile()
+        let queue = try DatabaseQueue(path: file.path)
+        try await queue.write {
+            try $0.execute(
+                sql: "CREATE TABLE board (id TEXT PRIMARY KEY, name TEXT, closed BOOLEAN NOT NULL DEFAULT 0)")
+        }
+        try queue.close()
+        let f = try Fixture(
+            Schema([EntitySchema("board", fields: [.text("name"), .boolean("closed")])]), file: file)
+        try f.sql("INSERT INTO board (id, name) VALUES ('n', 'A')")
+        // As an app made it that had no such column yet.
+        try f.sql("UPDATE sync_change SET fields = json_remove(fields, '$.closed')")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .refused()))
+        _ = try await f.store.retry(claim.keys[0])
+        try f.sql("UPDATE board SET name = 'B', closed = 1 WHERE id = 'n'")
+        let edit = try #require(try f.changes().last)
+        #expect(try await f.store.cancel(edit.id) == .cancelled([edit.id]))
+        #expect(try f.text("SELECT name FROM board") == "A")
+    }
+
     @Test("Seed 131: a delete of what is dead already does not make an older answer news")
     func deleteOfTheDead() async throws {
         let f = try Fixture()
