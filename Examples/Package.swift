@@ -91,8 +91,8 @@ let package = Package(
             ],
             path: "Tests/BoardsServerTests"),
         .testTarget(
-            name: "boardsTests", dependencies: [core, ferry, sqlite, "BoardsModel", "boards"], path: "Tests/boardsTests"
-        ),
+            name: "boardsTests", dependencies: [core, ferry, sqlite, log, lifecycle, "BoardsModel", "boards"],
+            path: "Tests/boardsTests"),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -7,16 +7,17 @@ import Testing
 
 @testable import boards
 
-/// A new entity as somebody would add it to `Entities.swift`: this, and nothing anywhere else.
-private let sticker = EntitySchema(
-    "sticker",
-    fields: [
-        .parent("idCard", "card"), .text("image"), .real("rotate"), .json("tags", rule: .union), .date("date"),
-    ])
-
 @Suite struct NewEntityTests {
     private func device(_ folder: String) throws -> Device {
         try Device.open(folder: folder, schema: Schema(BoardEntities.all + [sticker]))
+    }
+
+    @Test("adding it touches one file, and at most 30 lines")
+    func oneFile() throws {
+        let file = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Sticker.swift")
+        let text = try String(contentsOf: file, encoding: .utf8)
+        let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+        #expect(lines.count <= 30 && lines.contains { $0.contains("EntitySchema(") })
     }
 
     @Test(
