@@ -1,16 +1,7 @@
 internal import Logging
-internal import NIOConcurrencyHelpers
 internal import NIOCore
 internal import NIOHTTP1
 internal import SyncServer
-
-#if canImport(Glibc)
-    internal import Glibc
-#elseif canImport(Musl)
-    internal import Musl
-#elseif canImport(Darwin)
-    internal import Darwin
-#endif
 
 /// Answers a sync that brings nothing and finds nothing new where it comes in, at the connection: most syncs are such,
 /// and a task, a stream of body parts and a change of types cost many times what they ask.
@@ -87,36 +78,4 @@ final class SyncShortcut: Sendable {
         logger.answered("POST", .sync, status: 200, seconds: seconds, bytes: reply.body.count)
         return (answer, reply.body)
     }
-}
-
-/// The `Date` field's value (RFC 9110, section 5.6.7), made once a second.
-final class DateLine: Sendable {
-    private let known = NIOLockedValueBox<(second: Int, text: String)>((-1, ""))
-    private let second: @Sendable () -> Int
-
-    /// - Parameter second: Seconds since 1970.
-    init(second: @escaping @Sendable () -> Int = { time(nil) }) {  // live
-        self.second = second
-    }
-
-    var text: String {
-        let second = second()
-        return known.withLockedValue { known in
-            if known.second != second { known = (second, Self.text(second)) }
-            return known.text
-        }
-    }
-
-    static func text(_ second: Int) -> String {
-        var second = time_t(second)
-        var parts = tm()
-        gmtime_r(&second, &parts)
-        let day = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"][Int(parts.tm_wday)]
-        let month = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"][
-            Int(parts.tm_mon)]
-        let time = [parts.tm_hour, parts.tm_min, parts.tm_sec].map(two).joined(separator: ":")
-        return "\(day), \(two(parts.tm_mday)) \(month) \(1_900 + parts.tm_year) \(time) GMT"
-    }
-
-    private static func two(_ number: CInt) -> String { number < 10 ? "0\(number)" : "\(number)" }
 }
