@@ -16,10 +16,10 @@ public enum ServiceFailure: Error, Sendable, Hashable, CustomStringConvertible {
     public var description: String {
         switch self {
         case .fileInUse(let path): "another server has \(path) open"
-        case .madeByLaterVersion(let path): "\(path) was written by a later version of this server"
+        case .madeByLaterVersion(let path): "the file \(path) was written by a later version of this server"
         case .badConfiguration(let reason): "the configuration is wrong: \(reason)"
-        case .storage(let path, let reason): "\(path): \(reason)"
-        case .targetExists(let path): "\(path) exists already"
+        case .storage(let path, let reason): "the file \(path): \(reason)"
+        case .targetExists(let path): "the file \(path) exists already"
         case .closed: "the server is closed"
         }
     }
