@@ -3,6 +3,25 @@ public import SyncCore
 
 /// How the last cycles went, in `sync_cycle`: a ring, in the engine's own words.
 extension Store {
+    /// Takes the lease as ``lease(holder:seconds:)`` does, and reads what a cycle begins with, in one transaction.
+    /// - Returns: `nil` where another holder's lease has not run out.
+    public func beginCycle(holder: String, seconds: Double) throws(StoreFailure) -> CycleOpening? {
+        try noticeOthers()
+        let now = now
+        let present = leaseGeneration
+        let opening = try performEngine("beginning a cycle") { db -> (generation: Int64, CycleOpening)? in
+            guard let generation = try Lease.take(db, holder: holder, until: now + Int64(seconds * 1_000), now: now)
+            else {
+                return nil
+            }
+            if generation != present { try ChangeTable.recover(db) }
+            return (generation, CycleOpening(position: try SyncPosition(db), queue: try context.changes.summary(db)))
+        }
+        guard let (generation, opening) = opening else { return nil }
+        leaseGeneration = generation
+        return opening
+    }
+
     /// Gives the lease back, and notes how the cycle went, in one transaction.
     /// - Parameters:
     ///   - summary: what is kept of the cycle, as JSON; `nil` keeps nothing of it.
@@ -30,6 +49,12 @@ extension Store {
             }
         }
     }
+}
+
+/// Where this device stood when a cycle took the lease.
+public struct CycleOpening: Sendable, Hashable {
+    public var position: SyncPosition
+    public var queue: QueueSummary
 }
 
 /// One cycle as it was noted.

@@ -4,14 +4,7 @@ public import SyncCore
 extension Store: RecordStore {
     public func position() throws(StoreFailure) -> SyncPosition {
         try noticeOthers()
-        return try look("reading the position") { db in
-            SyncPosition(
-                deviceID: try Meta.text(db, .device) ?? "", dataset: try Meta.text(db, .dataset),
-                epoch: try Meta.text(db, .epoch), checkpoint: try Meta.integer(db, .checkpoint) ?? 0,
-                isInFullPass: try Meta.integer(db, .passRuns) == 1,
-                awaitsConfirmation: try Meta.integer(db, .passAwaits) == 1, held: try HeldRecords.count(db),
-                clockOffsetMilliseconds: try ClockOffset.known(db), scopes: try Scopes.read(db)?.asked)
-        }
+        return try look("reading the position") { db in try SyncPosition(db) }
     }
 
     public func apply(_ slice: PageSlice) throws(StoreFailure) -> SliceReport {

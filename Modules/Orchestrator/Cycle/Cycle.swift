@@ -24,16 +24,18 @@ extension SyncEngine {
         }
         // A probe that never left does not stand in the way of the next.
         defer { if report.requests == 0 { gate.breaker.learnedNothing(nowMilliseconds: watch.milliseconds()) } }
+        let opening: CycleOpening
         do throws(StoreFailure) {
-            guard try await store.lease(holder: holder, seconds: configuration.leaseSeconds) else {
+            guard let begun = try await store.beginCycle(holder: holder, seconds: configuration.leaseSeconds) else {
                 report.end = .leaseHeld
                 return report
             }
+            opening = begun
         } catch {
             report.end = .store(error)
             return report
         }
-        await perform(urgency, &report)
+        await perform(urgency, opening, &report)
         do throws(StoreFailure) {
             let record = report.requests > 0 ? CycleRecord(beginning, report, now: watch.milliseconds()) : nil
             try await store.release(
@@ -45,9 +47,9 @@ extension SyncEngine {
         return report
     }
 
-    private func perform(_ urgency: Urgency, _ report: inout CycleReport) async {
+    private func perform(_ urgency: Urgency, _ opening: CycleOpening, _ report: inout CycleReport) async {
         do {
-            try await performCycle(urgency, &report)
+            try await performCycle(urgency, opening, &report)
         } catch let failure as StoreFailure {
             report.end = .store(failure)
         } catch {
@@ -55,12 +57,16 @@ extension SyncEngine {
         }
     }
 
-    private func performCycle(_ urgency: Urgency, _ report: inout CycleReport) async throws {
+    private func performCycle(_ urgency: Urgency, _ opening: CycleOpening, _ report: inout CycleReport) async throws {
         var machine = CycleMachine()
-        var position = try await store.position()
-        if !handlers.isEmpty { try await collectFound() }
+        var position = opening.position
+        var look = opening.queue
+        if !handlers.isEmpty {
+            try await collectFound()
+            look = try await store.summary()
+        }
         // Without the server's time, stamps may be far off: the first request asks for it and carries no changes.
-        var take = try await isTimeKnown(position) ? taken(urgency) : Take.nothing(store.summary())
+        var take = try await isTimeKnown(position) ? taken(urgency, look) : Take.nothing(look)
         // The server's word binds the pull, too: its pause is for the whole device.
         let schedule = take.summary.schedule
         let pause = gate.learned(schedule, at: moment)
@@ -172,7 +178,7 @@ extension SyncEngine {
             if let pause = answer.backoffSeconds, pause > 0 { try await queue.asked(pauseSeconds: pause) }
             // A push that failed in this cycle waits for its own time, whoever wishes it.
             let urgency = machine.hasPushFailed ? .routine : urgency
-            if case .batch = take {} else { take = try await taken(urgency, known: take.summary) }
+            if case .batch = take {} else { take = try await taken(urgency, store.summary(), known: take.summary) }
         }
         do {
             try await apply(answer, &position, &report)
@@ -203,8 +209,9 @@ extension SyncEngine {
     }
 
     /// What may go now. An empty queue is only looked at: a claim of nothing would cost a transaction.
-    private func taken(_ urgency: Urgency, known: QueueSummary? = nil) async throws(StoreFailure) -> Take {
-        let look = try await store.summary()
+    private func taken(
+        _ urgency: Urgency, _ look: QueueSummary, known: QueueSummary? = nil
+    ) async throws(StoreFailure) -> Take {
         // What is new to the queue's listeners goes past them, work or not.
         guard look.hasWork || look != known ?? status.queue else { return .nothing(look) }
         return try await queue.take(urgency: urgency)

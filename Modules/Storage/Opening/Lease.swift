@@ -7,23 +7,22 @@ enum Lease {
     /// Takes the lease, or prolongs it for the same holder.
     /// - Returns: its generation, or `nil` where another holder's has not run out.
     static func take(_ db: Database, holder: String, until: Int64, now: Int64) throws -> Int64? {
-        let row = try Row.fetchOne(db, sql: "SELECT holder, generation, expires FROM sync_lease WHERE one = 1")
-        guard let row else {
-            try db.execute(
-                sql: "INSERT INTO sync_lease (one, holder, generation, expires) VALUES (1, ?, 1, ?)",
-                arguments: [holder, until])
+        let sql = "SELECT holder, generation, expires FROM sync_lease WHERE one = 1"
+        guard let row = try Row.fetchOne(db.cachedStatement(sql: sql)) else {
+            try db.cachedStatement(sql: "INSERT INTO sync_lease (one, holder, generation, expires) VALUES (1, ?, 1, ?)")
+                .execute(arguments: [holder, until])
             return 1
         }
         let (present, generation): (String?, Int64) = (row[0], row[1])
         if present == holder {
-            try db.execute(sql: "UPDATE sync_lease SET expires = ? WHERE one = 1", arguments: [until])
+            try db.cachedStatement(sql: "UPDATE sync_lease SET expires = ? WHERE one = 1").execute(arguments: [until])
             return generation
         }
         let isOver = (row[2] as Int64? ?? 0) <= now
         guard present == nil || isOver || present.map(isDead) == true else { return nil }
-        try db.execute(
-            sql: "UPDATE sync_lease SET holder = ?, generation = generation + 1, expires = ? WHERE one = 1",
-            arguments: [holder, until])
+        try db.cachedStatement(
+            sql: "UPDATE sync_lease SET holder = ?, generation = generation + 1, expires = ? WHERE one = 1"
+        ).execute(arguments: [holder, until])
         return generation + 1
     }
 
@@ -43,9 +42,9 @@ enum Lease {
     }
 
     static func release(_ db: Database, holder: String) throws {
-        try db.execute(
-            sql: "UPDATE sync_lease SET holder = NULL, expires = NULL WHERE one = 1 AND holder = ?", arguments: [holder]
-        )
+        try db.cachedStatement(
+            sql: "UPDATE sync_lease SET holder = NULL, expires = NULL WHERE one = 1 AND holder = ?"
+        ).execute(arguments: [holder])
     }
 
     /// A holder that another one has replaced applies no page; its verdicts are still recorded.

@@ -10,18 +10,23 @@ struct Scopes: Hashable {
     /// Not asked for any more; rows with unsent changes are still here.
     var leaving: Set<String> = []
 
-    static func read(_ db: Database) throws -> Scopes? {
-        guard let text = try Meta.text(db, .scopes), case .object(let members) = try FieldValue(json: text) else {
-            return nil
-        }
-        var scopes = Scopes(asked: [:])
+    static func read(_ db: Database) throws -> Scopes? { try Scopes(json: Meta.text(db, .scopes)) }
+
+    init(asked: [String: Int64], leaving: Set<String> = []) {
+        self.asked = asked
+        self.leaving = leaving
+    }
+
+    /// As the file has it; `nil` where everything is asked for.
+    init?(json: String?) throws {
+        guard let json, case .object(let members) = try FieldValue(json: json) else { return nil }
+        asked = [:]
         if case .object(let asked)? = members["asked"] {
-            for case (let name, .int(let checkpoint)) in asked { scopes.asked[name] = checkpoint }
+            for case (let name, .int(let checkpoint)) in asked { self.asked[name] = checkpoint }
         }
         if case .array(let leaving)? = members["leaving"] {
-            for case .string(let name) in leaving { scopes.leaving.insert(name) }
+            for case .string(let name) in leaving { self.leaving.insert(name) }
         }
-        return scopes
     }
 
     func write(_ db: Database) throws {

@@ -51,6 +51,17 @@ enum Meta {
         try String.fetchOne(db.cachedStatement(sql: select), arguments: [key.rawValue])
     }
 
+    /// Several values by one statement, as texts.
+    static func texts(_ db: Database, _ keys: [Key]) throws -> [Key: String] {
+        let list = keys.map { "'\($0.rawValue)'" }.joined(separator: ", ")
+        let rows = try RawStatement(db, "SELECT key, value FROM sync_meta WHERE key IN (\(list)) AND value IS NOT NULL")
+        rows.begin()
+        defer { rows.begin() }
+        var values: [Key: String] = [:]
+        while try rows.step() { values[Key(rawValue: rows.text(0))!] = rows.text(1) }
+        return values
+    }
+
     static func set(_ db: Database, _ key: Key, _ value: (any DatabaseValueConvertible)?) throws {
         try db.cachedStatement(
             sql: """
