@@ -81,11 +81,11 @@ final class RecordMarks {
         return isBelow(record, try find(record.key))
     }
 
-    /// Whether a record is older than the version held. One of a full pass is taken whatever was held before: another
-    /// history counts anew.
+    /// Whether a record is older than the version held. In a full pass, one that the pass has not brought yet is taken
+    /// whatever was held before: another history counts anew. Else the mark of a pass says nothing.
     func isBelow(_ record: ServerRecord, _ held: (version: Int64, pass: Int64?)?) -> Bool {
         guard let held, record.version < held.version else { return false }
-        return (held.pass ?? -1) >= pass.floor
+        return !pass.isRunning || (held.pass ?? -1) >= pass.number
     }
 
     /// The record's row is what the server says in this version.

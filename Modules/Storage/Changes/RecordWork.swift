@@ -87,6 +87,14 @@ struct RecordWork {
         return take(server)
     }
 
+    /// Of a record that is still to come as a whole, what a change named is as the server says, and nothing else.
+    mutating func takeNamed(by change: StoredChange, from server: ServerRecord) {
+        guard server.presence == .live, change.operation != .delete else { return }
+        // A field that the answer does not name is as it was sent.
+        replay.apply(change, to: &base)
+        for name in change.fields.keys { if let value = server.fields[name] { base.fields[name] = value } }
+    }
+
     /// A change was decided before earlier ones of its record: what those say of its fields is older, and shows no more.
     private mutating func noteStamps(_ change: StoredChange) {
         guard change.operation != .delete, changes.contains(where: { $0.position < change.position }) else { return }

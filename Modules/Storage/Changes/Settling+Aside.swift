@@ -20,7 +20,11 @@ extension Settling {
                 of: change, now: now)
         }
         var work = try takeWork(db, change.record)
-        if work?.take(record) == true { noteRaised(change.record) }
+        if try isLeftToPass(db, change.record) {
+            work?.takeNamed(by: change, from: record)
+        } else if work?.take(record) == true {
+            noteRaised(change.record)
+        }
         if let deltas {
             var next = try successor(db, of: change)
             next.fields = change.operation == .delete ? change.fields : deltas

@@ -11,7 +11,7 @@ extension Settling {
     mutating func acknowledgeMany(
         _ db: Database, _ outcomes: [Settlement.Outcome]
     ) throws -> [Settlement.Outcome] {
-        guard works.isEmpty else { return outcomes }
+        guard works.isEmpty, replacing == nil else { return outcomes }
         var asked: [Int64: Int64?] = [:]
         asked.reserveCapacity(outcomes.count)
         for outcome in outcomes {

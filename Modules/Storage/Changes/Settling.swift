@@ -29,6 +29,8 @@ struct Settling {
     var hasAside = false
     /// Where the changes without a verdict stand.
     var places: [String: Int64] = [:]
+    /// The full pass that brings another history, while it runs.
+    private(set) var replacing: PassState?
 
     init(table: ChangeTable, now: Int64) {
         self.table = table
@@ -42,6 +44,8 @@ struct Settling {
         let rows = try Row.fetchCursor(db.cachedStatement(sql: sql))
         while let row = try rows.next() { places[row[0]] = row[1] }
         hasAside = try QueueFigures.hasAside(db)
+        let pass = try PassState.read(db)
+        replacing = pass.journalsLosses ? pass : nil
         // In the queue's order, whatever the answer's: what a verdict says of a record includes what came before it.
         let others = inOrder(try acknowledgeMany(db, outcomes))
         for outcome in others {
@@ -49,7 +53,7 @@ struct Settling {
                 // What was only counted may be set aside by the next outcome.
                 if case .unanswered = outcome.kind {
                     try record(db, outcome, at: position)
-                } else if try isEarly(db, position) {
+                } else if try outcome.kind.tellsOfRecord && isEarly(db, position) {
                     try postpone(db, position)
                 } else {
                     places[outcome.changeID] = nil
@@ -68,7 +72,9 @@ struct Settling {
     }
 
     /// Whether an earlier change of the record is on its way and has no verdict. Its own may have been missing from the
-    /// answer: what it came to is part of what this verdict says, and would come too late.
+    /// answer: what it came to is part of what this verdict says of the record, and would come too late. A refusal says
+    /// nothing of the record, so it waits for nobody: a member of a unit is refused although an earlier change of its
+    /// record is blocked in the same answer.
     private func isEarly(_ db: Database, _ position: Int64) throws -> Bool {
         let sql = """
             SELECT 1 FROM sync_change c CROSS JOIN sync_change e
@@ -134,7 +140,9 @@ struct Settling {
         }
         if let serverID { try table.map(db, change.record, serverID) }
         if var work = try takeWork(db, change.record) {
-            let isNext = work.version == change.baseVersion ?? 0 || raised.contains(change.record)
+            // A create says all of the record, and its page may leave it out.
+            let isPages = try change.operation != .create && isLeftToPass(db, change.record)
+            let isNext = !isPages && (work.version == change.baseVersion ?? 0 || raised.contains(change.record))
             // A version that stands for an earlier change, too, is not held before that one has its verdict.
             let raises = isNext && !work.hasUncertain(before: change)
             if change.operation != .delete, !work.base.isLive, work.version > 0 {
@@ -155,11 +163,28 @@ struct Settling {
     private mutating func merged(_ db: Database, _ change: StoredChange, _ record: ServerRecord) throws {
         try noteLosers(db, change, record)
         if var work = try takeWork(db, change.record) {
-            if work.merge(change, into: record) { raised.insert(change.record) }
+            if try isLeftToPass(db, change.record) {
+                work.takeNamed(by: change, from: record)
+                work.remove(change.key)
+            } else if work.merge(change, into: record) {
+                raised.insert(change.record)
+            }
             works[change.record] = work
         }
         try drop(db, change)
         try ChangeRows.release(db, blockedBy: change.key)
+    }
+
+    /// Whether the record was in step with the history before, and the running pass has not brought it yet.
+    ///
+    /// Then its page is to come, since the server cannot know a version of it here, and only the page tells which of
+    /// the old values this history does not have (PROTOCOL.md, *Another history*). A verdict that came first must not
+    /// stand for it: of such a record no version is held, and what the change did not name stays as it was.
+    func isLeftToPass(_ db: Database, _ record: RecordKey) throws -> Bool {
+        guard let replacing else { return false }
+        let sql = "SELECT 1 FROM sync_record WHERE entity = ? AND id = ? AND coalesce(pass, -1) < ?"
+        let statement = try db.cachedStatement(sql: sql)
+        return try Row.fetchOne(statement, arguments: [record.entity, record.id, replacing.number]) != nil
     }
 
     /// Fields of the change that are not what the record says; sums and unions of several are nobody's loss.
@@ -232,5 +257,15 @@ struct Settling {
         }
         let statement = try db.cachedStatement(sql: "UPDATE sync_record SET pass = ? WHERE entity = ? AND id = ?")
         for record in brought.sorted() { try statement.execute(arguments: [pass, record.entity, record.id]) }
+    }
+}
+
+extension Settlement.Outcome.Kind {
+    /// Whether the outcome says what came of the record; a refusal says of its change only.
+    fileprivate var tellsOfRecord: Bool {
+        switch self {
+        case .applied, .merged, .conflict: true
+        case .setAside, .unanswered: false
+        }
     }
 }

@@ -55,15 +55,15 @@ struct ModelBatch {
 
     /// All of a unit, or none of it.
     private func unit(_ changes: [Change], undone: inout [Undone], in state: inout ModelState) -> [ChangeResult] {
-        let known = changes.compactMap { remembered($0, in: state) }
-        if known.count == changes.count {
-            for (change, result) in zip(changes, known) { note(change, result, undone: &undone) }
-            return known
-        }
         var (trial, within) = (state, undone)
+        var known: Set<String> = []
         var results = changes.map { change in
             let result: ChangeResult
-            if let by = blocker(of: change, undone: within) {
+            // What was decided before is not decided again, and what it came to binds the others.
+            if let before = remembered(change, in: trial) {
+                result = before
+                known.insert(change.id)
+            } else if let by = blocker(of: change, undone: within) {
                 result = ChangeResult(changeID: change.id, verdict: .blocked(by: by))
             } else {
                 result = decideNew(change, in: &trial)
@@ -75,22 +75,26 @@ struct ModelBatch {
         let rejected = results.contains { if case .rejected = $0.verdict { true } else { false } }
         let stopping = zip(changes, results).first { !$1.verdict.isDecided }
         if rejected {
-            for place in results.indices {
+            for place in results.indices where !known.contains(changes[place].id) {
                 if case .rejected = results[place].verdict { continue }
                 results[place] = ChangeResult(
                     changeID: changes[place].id,
                     verdict: .rejected(
                         Rejection(code: .transaction, message: "another change of its unit was rejected")))
             }
-            for (change, result) in zip(changes, results) { keep(change, result, in: &state) }
+            for (change, result) in zip(changes, results) where !known.contains(change.id) {
+                keep(change, result, in: &state)
+            }
         } else if let (stop, first) = stopping {
             let by = if case .blocked(let by) = first.verdict { by } else { stop.id }
-            for place in results.indices where results[place].verdict.isDecided {
+            for place in results.indices where results[place].verdict.isDecided && !known.contains(changes[place].id) {
                 results[place] = ChangeResult(changeID: changes[place].id, verdict: .blocked(by: by))
             }
         } else {
             state = trial
-            for (change, result) in zip(changes, results) { keep(change, result, in: &state) }
+            for (change, result) in zip(changes, results) where !known.contains(change.id) {
+                keep(change, result, in: &state)
+            }
         }
         for (change, result) in zip(changes, results) { note(change, result, undone: &undone) }
         return results

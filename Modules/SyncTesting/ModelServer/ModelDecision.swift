@@ -38,7 +38,7 @@ struct ModelDecision {
                 return .rejected(Rejection(code: .notFound, message: "no \(change.record)"))
             }
             if let missing = missingParent(of: change, entity: entity, in: state) { return .rejected(missing) }
-            return write(change, device: device, to: record, isReset: false, in: &state)
+            return write(change, device: device, to: record, in: &state)
         case .create:
             return create(change, entity: entity, device: device, in: &state)
         }
@@ -85,8 +85,8 @@ struct ModelDecision {
         _ change: Change, entity: EntitySchema, device: String, in state: inout ModelState
     ) -> Verdict {
         if let missing = missingParent(of: change, entity: entity, in: state) { return .rejected(missing) }
-        guard let record = state.records[change.record] else {
-            return write(change, device: device, to: ModelRecord(key: change.record), isReset: false, in: &state)
+        guard var record = state.records[change.record] else {
+            return write(change, device: device, to: ModelRecord(key: change.record), in: &state)
         }
         guard record.isDeadItself else {
             let present = record.fields
@@ -97,14 +97,21 @@ struct ModelDecision {
             guard isSame else {
                 return .rejected(Rejection(code: .idTaken, message: "\(change.record) is there already"))
             }
+            record.remember(
+                order(change, nil, device: device),
+                Dictionary(
+                    uniqueKeysWithValues: change.fields.map { name, delta in
+                        let plain = FieldDelta(old: nil, new: delta.new)
+                        return (name, .init(order: order(change, delta.stamp, device: device), delta: plain))
+                    }))
+            state.records[change.record] = record
             return .applied(version: record.version, overwrote: [:], serverID: nil)
         }
-        let isNewer = record.deletes.allSatisfy { $0 < order(change, nil, device: device) }
-        return write(change, device: device, to: record, isReset: isNewer, in: &state)
+        return write(change, device: device, to: record, in: &state)
     }
 
     private func write(
-        _ change: Change, device: String, to record: ModelRecord, isReset: Bool, in state: inout ModelState
+        _ change: Change, device: String, to record: ModelRecord, in state: inout ModelState
     ) -> Verdict {
         let before = record.fields
         for name in change.fields.keys {
@@ -117,8 +124,9 @@ struct ModelDecision {
             }
         }
         var next = record
-        if change.operation == .create { next.creates.append(order(change, nil, device: device)) }
-        if isReset { next.resets.append(order(change, nil, device: device)) }
+        if change.operation == .create {
+            next.creates.append(.init(order: order(change, nil, device: device), names: Set(change.fields.keys)))
+        }
         var mine: [String: ModelRecord.FieldWrite] = [:]
         for name in change.fields.keys {
             guard var delta = change.fields[name] else { continue }
@@ -135,12 +143,11 @@ struct ModelDecision {
         }
         state.records[change.record] = next
         state.publish(change.record, schema: schema)
-        return verdict(change, before: before, mine: mine, isReset: isReset, in: state)
+        return verdict(change, before: before, mine: mine, in: state)
     }
 
     private func verdict(
-        _ change: Change, before: [String: FieldValue], mine: [String: ModelRecord.FieldWrite], isReset: Bool,
-        in state: ModelState
+        _ change: Change, before: [String: FieldValue], mine: [String: ModelRecord.FieldWrite], in state: ModelState
     ) -> Verdict {
         guard let record = state.records[change.record], let seen = state.seen(change.record) else {
             return .retry(afterSeconds: nil)

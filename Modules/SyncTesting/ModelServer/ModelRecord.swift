@@ -22,13 +22,17 @@ struct ModelRecord: Sendable {
         var delta: FieldDelta
     }
 
+    /// A create, and the fields that it names.
+    struct Create: Sendable {
+        var order: WriteOrder
+        var names: Set<String>
+    }
+
     let key: RecordKey
     /// All accepted writes of each field.
     var writes: [String: [FieldWrite]] = [:]
     /// Creates: each says that the record is there from then on.
-    var creates: [WriteOrder] = []
-    /// Creates of the dead record: each clears every field that it does not name.
-    var resets: [WriteOrder] = []
+    var creates: [Create] = []
     var deletes: [WriteOrder] = []
     /// The version under which readers saw it last, and what they saw.
     var version: Int64 = 0
@@ -45,7 +49,15 @@ struct ModelRecord: Sendable {
     var isDeadItself: Bool {
         guard let delete = deletes.max() else { return false }
         let lastWrite = writes.values.joined().map(\.order).max()
-        return ((creates + [lastWrite].compactMap { $0 }).allSatisfy { $0 < delete })
+        return ((creates.map(\.order) + [lastWrite].compactMap { $0 }).allSatisfy { $0 < delete })
+    }
+
+    /// The latest create, if any delete is below it: it is a write of null to every field that it does not name,
+    /// whichever of them came first (the reference server's Decision 90).
+    private var reset: Create? {
+        guard let latest = creates.max(by: { $0.order < $1.order }), deletes.contains(where: { $0 < latest.order })
+        else { return nil }
+        return latest
     }
 
     var fields: [String: FieldValue] {
@@ -54,12 +66,24 @@ struct ModelRecord: Sendable {
         return result
     }
 
-    /// The field's writes in their order, with the clearing that a create of the dead record does.
+    /// The field's writes in their order, with the clearing that a create after a delete does.
     func ordered(_ name: String) -> [FieldWrite] {
-        let named = Set((writes[name] ?? []).map(\.order))
-        let cleared = resets.filter { !named.contains($0) }
-            .map { FieldWrite(order: $0, delta: FieldDelta(old: nil, new: .null)) }
-        return ((writes[name] ?? []) + cleared).sorted { $0.order < $1.order }
+        var all = writes[name] ?? []
+        if let reset, !reset.names.contains(name) {
+            all.append(FieldWrite(order: reset.order, delta: FieldDelta(old: nil, new: .null)))
+        }
+        return all.sorted { $0.order < $1.order }
+    }
+
+    /// A create that says what is there already: it is a write all the same, so that an older delete that comes later
+    /// finds it, but for what sums or elements made, which a plain write would end.
+    mutating func remember(_ create: WriteOrder, _ fields: [String: FieldWrite]) {
+        for (name, write) in fields {
+            let last = ordered(name).last
+            let isPlain = last.map { $0.delta.rule == .lastWriter || $0.delta.rule == .check } ?? true
+            if isPlain { writes[name, default: []].append(write) }
+        }
+        creates.append(Create(order: create, names: Set(fields.keys)))
     }
 
     func value(of name: String) -> FieldValue {

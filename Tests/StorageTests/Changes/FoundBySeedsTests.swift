@@ -421,6 +421,130 @@ struct FoundBySeedsTests {
         #expect(try await f.store.position().held == 0)
     }
 
+    @Test("Seed 44: a member of a unit is refused for its own reason while an earlier change of its record is blocked")
+    func refusedBehindBlocked() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET name = 'B' WHERE id = 'c1'")
+        try f.sql("UPDATE board SET name = 'B' WHERE id = 'b1'")
+        try await f.store.write(unit: true) { db in
+            try db.execute(sql: "UPDATE card SET name = 'C' WHERE id = 'c1'")
+            try db.execute(sql: "UPDATE list SET name = 'C' WHERE id = 'l1'")
+        }
+        let claim = try await f.claim(ClaimLimits(merges: false))
+        #expect(claim.told == ["update card c1", "update board b1", "update card c1", "update list l1"])
+        // The first waits for something; the unit's member would have to wait, too, if the unit were not refused.
+        try await f.settle(
+            (claim.keys[0], .unanswered), (claim.keys[1], .applied(4)), (claim.keys[2], .refused("transaction")),
+            (claim.keys[3], .refused("invalid")))
+        let failures = try await f.store.failures()
+        #expect(failures.map(\.queued.change.id) == [claim.keys[2], claim.keys[3]])
+        #expect(failures.map(\.reason.code) == ["transaction", "invalid"])
+        #expect(try f.card("name") == "B")
+        let again = try await f.claim()
+        #expect(again.keys == [claim.keys[0]])
+        try await f.settle((again.keys[0], .applied(5)))
+        #expect(try f.card("name") == "B")
+    }
+
+    @Test("Seed 264: what was held is older than a verdict, also where no full pass ever ran")
+    func heldBelowVerdict() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("DELETE FROM card WHERE id = 'c1'")
+        try f.sql("DELETE FROM list WHERE id = 'l1'")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .applied(4)), (claim.keys[1], .refused()))
+        try f.insertCard("n")
+        let create = try await f.claim()
+        try await f.settle((create.keys[0], .refused()))
+        // Held up by the card, which is tried again with it and dies with the list.
+        _ = try await f.store.retry(claim.keys[1])
+        _ = try await f.store.retry(create.keys[0])
+        #expect(try await f.store.position().held == 1)
+        let again = try await f.claim()
+        #expect(again.told == ["delete list l1", "create card n"])
+        try await f.settle(
+            (again.keys[0], .applied(5)), (again.keys[1], .merged(record("card", "n", 6, [:], .deleted))))
+        #expect(try f.int("SELECT count(*) FROM list") == 0)
+        #expect(try await f.store.position().held == 0)
+    }
+
+    @Test("Seed 252: in another history a record's page tells what is lost, whatever verdict came before it")
+    func verdictBeforePage() async throws {
+        for kind in ["merged", "applied", "conflict"] {
+            let f = try Fixture()
+            try await f.applyBoard()
+            try f.sql("UPDATE card SET closed = 1 WHERE id = 'c1'")
+            try await f.drain(from: 3)
+            try f.sql("UPDATE card SET name = 'Mine', desc = 'mine' WHERE id = 'c1'")
+            try await f.store.beginFullPass(epoch: "e-2")
+            let claim = try await f.claim()
+            // This history never wrote `closed`, nor the votes as they were.
+            var theirs = record(
+                "card", "c1", 9, ["name": "Mine", "idList": "l1", "pos": 1.0, "votes": 5, "desc": "mine"])
+            switch kind {
+            case "merged":
+                theirs.fields["name"] = "Theirs"
+                try await f.settle((claim.keys[0], .merged(theirs)))
+                #expect(try f.card("name") == "Theirs")
+            case "conflict":
+                theirs.fields["desc"] = "theirs"
+                let next = FieldDelta(old: "theirs", new: "both", rule: .check)
+                try await f.settle((claim.keys[0], .conflict(theirs, successor: ["desc": next])))
+                #expect(try f.card("desc") == "both")
+            default:
+                try await f.settle((claim.keys[0], .applied(9)))
+                // The next edit says no version either: else its page could leave the record out.
+                try f.sql("UPDATE card SET name = 'More' WHERE id = 'c1'")
+                let next = try await f.claim()
+                #expect(next.changes.map(\.change.baseVersion) == [nil])
+                theirs.fields["name"] = "More"
+                theirs.version = 10
+                try await f.settle((next.keys[0], .applied(10)))
+            }
+            #expect(try f.card("closed") == "1")
+            _ = try await f.store.apply(
+                PageSlice(
+                    records: [
+                        record("board", "b1", 1, ["name": "Board"]),
+                        record("list", "l1", 2, ["name": "List", "idBoard": "b1", "pos": 1.0]), theirs,
+                    ], from: 0, checkpoint: theirs.version, epoch: "e-2"))
+            _ = try await f.store.endFullPass(confirmed: false)
+            #expect(try f.card("closed") == nil)
+            #expect(try f.card("votes") == "5")
+            let lost = try await f.store.conflicts().filter { $0.kind == "lostByServer" }
+            #expect(Set(lost.compactMap(\.field)) == ["closed", "votes"], "\(kind)")
+            try await f.drain(from: 10)
+            #expect(try f.card("desc") == (kind == "conflict" ? "both" : "mine"))
+        }
+    }
+
+    @Test("In another history an acknowledged create stands for its page, which may leave it out")
+    func createBeforePage() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("DELETE FROM card WHERE id = 'c1'")
+        try f.insertCard("c1", name: "New")
+        try f.insertCard("n", name: "N")
+        try await f.store.beginFullPass(epoch: "e-2")
+        let claim = try await f.claim()
+        #expect(claim.told == ["delete card c1", "create card c1", "create card n"])
+        try await f.settle(
+            (claim.keys[0], .applied(version: nil, overwrote: [:], serverID: nil)), (claim.keys[1], .applied(3)),
+            (claim.keys[2], .applied(4)))
+        _ = try await f.store.apply(
+            PageSlice(
+                records: [
+                    record("board", "b1", 1, ["name": "Board"]),
+                    record("list", "l1", 2, ["name": "List", "idBoard": "b1", "pos": 1.0]),
+                ], from: 0, checkpoint: 4, epoch: "e-2"))
+        #expect(try await f.store.endFullPass(confirmed: false) == .removed(0))
+        #expect(try f.card("name", "c1") == "New")
+        #expect(try f.card("name", "n") == "N")
+        #expect(try f.int("SELECT version FROM sync_record WHERE id = 'c1'") == 3)
+    }
+
     @Test("Seed 240: what an earlier device may have sent keeps its stamps when the clock is set right")
     func shiftedOfAnotherDevice() async throws {
         let f = try Fixture()
