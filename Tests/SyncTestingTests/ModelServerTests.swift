@@ -225,6 +225,56 @@ private func set(_ value: FieldValue, old: FieldValue? = nil, _ rule: MergeRule 
         #expect(bench.server.records.isEmpty)
     }
 
+    @Test("Seed 273: a member that was refused before refuses the others of its unit, whatever they are tried with")
+    func unitWithDecided() throws {
+        let bench = try Bench()
+        bench.server.ruling = { $0.record.id == "bad" ? .reject(Rejection(code: .invalid, message: "no")) : .decide }
+        let refused = bench.change(.create, "board", "b", 1, ["name": set("B")], unit: "u")
+        _ = try bench.send([refused, bench.change(.create, "board", "bad", 2, ["name": set("B")], unit: "u")])
+        bench.server.ruling = { _ in .decide }
+        let successor = bench.change(.create, "board", "bad", 3, ["name": set("B")], unit: "u")
+        let results = try bench.send([refused, successor]).results
+        #expect(results.map(\.isDuplicate) == [true, false])
+        for result in results {
+            guard case .rejected(let rejection) = result.verdict else { return #expect(Bool(false)) }
+            #expect(rejection.code == .transaction)
+        }
+        #expect(bench.server.records.isEmpty)
+        // And one that was done is not done again beside a new one.
+        let done = bench.change(.update, "board", "c", 5, ["tags": set(["x"], old: [], .union)], unit: "v")
+        _ = try bench.send([bench.change(.create, "board", "c", 4, ["name": set("C")])])
+        _ = try bench.send([done])
+        let again = try bench.send([done, bench.change(.update, "board", "c", 6, ["name": set("D")], unit: "v")])
+            .results
+        #expect(again.map(\.isDuplicate) == [true, false])
+        #expect(bench.server.effects.filter { $0.change.id == done.id }.count == 1)
+        #expect(bench.fields("board", "c") == ["name": "D", "tags": ["x"]])
+    }
+
+    @Test(
+        "Decision 90: what a create above a delete clears follows from the set, in any order", arguments: [false, true])
+    func createBetweenDeletes(reversed: Bool) throws {
+        let bench = try Bench()
+        _ = try bench.send([bench.change(.create, "board", "b", 1, ["name": set("0"), "tags": set(["x"])])])
+        _ = try bench.send([bench.change(.delete, "board", "b", 2, at: 10)])
+        let create = bench.change(.create, "board", "b", 3, at: 20, ["name": set("1")])
+        let delete = bench.change(.delete, "board", "b", 4, at: 30)
+        for change in reversed ? [delete, create] : [create, delete] { _ = try bench.send([change]) }
+        _ = try bench.send([bench.change(.update, "board", "b", 5, at: 40, ["name": set("2", old: "1")])])
+        #expect(bench.fields("board", "b")?["name"] == "2")
+        #expect(bench.fields("board", "b")?["tags"] ?? .null == .null)
+    }
+
+    @Test("Decision 90: a create of what is there is a write that an older delete finds")
+    func sameCreate() throws {
+        let bench = try Bench()
+        _ = try bench.send([bench.change(.create, "board", "b", 1, ["name": set("A")])])
+        let same = try bench.verdict(bench.change(.create, "board", "b", 2, at: 20, ["name": set("A")]))
+        #expect(same == .applied(version: 1, overwrote: [:], serverID: nil))
+        _ = try bench.send([bench.change(.delete, "board", "b", 3, at: 10)])
+        #expect(bench.fields("board", "b") == ["name": "A"])
+    }
+
     @Test("IDS-10 a settled outcome is forgotten, and its repetition is `expired`, not done again")
     func expired() throws {
         let bench = try Bench()

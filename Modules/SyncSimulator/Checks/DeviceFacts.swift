@@ -18,6 +18,8 @@ struct DeviceFacts {
     let versions: [RecordKey: Int64]
     let held: Set<RecordKey>
     let failures: Set<String>
+    /// Those that were set aside for a reason that only a verdict gives.
+    let refused: Set<String>
     let checkpoint: Int64
     let epoch: String?
     let isInFullPass: Bool
@@ -50,6 +52,12 @@ struct DeviceFacts {
                 RecordKey($0[0], $0[1])
             })
         failures = Set(try String.fetchAll(db.cachedStatement(sql: "SELECT key FROM sync_failure")))
+        // The engine's own reasons are these, and those that name the status of a whole answer.
+        let told = """
+            SELECT key FROM sync_failure WHERE reason ->> '$.status' IS NULL
+            AND reason ->> '$.code' NOT IN ('tooManyAttempts', 'conflict', 'gone')
+            """
+        refused = Set(try String.fetchAll(db.cachedStatement(sql: told)))
         func meta(_ key: String) throws -> DatabaseValue {
             try DatabaseValue.fetchOne(
                 db.cachedStatement(sql: "SELECT value FROM sync_meta WHERE key = ?"), arguments: [key])

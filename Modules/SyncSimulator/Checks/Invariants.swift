@@ -140,13 +140,16 @@ struct Invariants {
         }
     }
 
-    /// I13: what was set aside has a durable reason; what is blocked says by what.
+    /// I13: what was set aside has a durable reason, and the server said so if that is a verdict's; what is blocked says
+    /// by what.
     private func failuresAreVisible() -> [(String, String)] {
         let failed = facts.failed.filter { !facts.failures.contains($0.key) }
             .map { ("I13", "\($0.key) is set aside without a reason") }
         let blocked = facts.blocked.filter { $0.blockedBy == nil }
             .map { ("I13", "\($0.key) is blocked by nothing") }
-        return failed + blocked
+        let unsaid = facts.refused.subtracting(refused).sorted()
+            .map { ("I13", "\($0) is set aside for a refusal that the server never said") }
+        return failed + blocked + unsaid
     }
 }
 
