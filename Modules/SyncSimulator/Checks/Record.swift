@@ -80,6 +80,9 @@ final class Record: @unchecked Sendable {
             }
             var again = change
             again.deviceID = first.deviceID
+            // A device that was restored to before the first sending does not know with which base version that went; the
+            // server compares it as little as the device's id (PROTOCOL.md, `baseVersion`).
+            if change.deviceID != first.deviceID { again.baseVersion = first.baseVersion }
             if again != first {
                 violate("I2", "the key \(change.id) was sent with other content: \(first) then \(change)")
             }
