@@ -116,6 +116,29 @@ struct FailureTests {
         #expect(more.count == 3)
     }
 
+    @Test(
+        "Seed 450: what was sent before may have been done, whatever is too large now: it is tried again with its key")
+    func tooLargeAfterSending() async throws {
+        let fixture = try Fixture()
+        let id = await fixture.board("a")
+        _ = try await fixture.fail(try await fixture.batch(), .timeout)
+        fixture.advance(seconds: 600)
+        _ = try await fixture.fail(try await fixture.batch(), .http(413))
+        let failure = try #require(try await fixture.queue.failures().first)
+        #expect(failure.isUncertain && failure.reason.code == "tooLarge")
+        #expect(try await fixture.queue.retry(id) == id)
+        // Once it was only ever too large, it is known that nothing was done.
+        let other = await fixture.board("b")
+        var claim = try await fixture.batch()
+        #expect(claim.ids == [id, other])
+        claim = try #require(try await fixture.fail(claim, .http(413)).batch)
+        #expect(claim.ids == [id])
+        claim = try #require(try await fixture.settle(claim) { _ in .done }.batch)
+        #expect(claim.ids == [other])
+        _ = try await fixture.fail(claim, .http(413))
+        #expect(try await fixture.queue.failures().map(\.isUncertain) == [false])
+    }
+
     @Test("a unit that is too large cannot be halved: its members are set aside together")
     func unitTooLarge() async throws {
         let fixture = try Fixture()

@@ -180,6 +180,11 @@ extension SyncEngine {
             let urgency = machine.hasPushFailed ? .routine : urgency
             if case .batch = take {} else { take = try await taken(urgency, store.summary(), known: take.summary) }
         }
+        // The page may leave out what follows from a change whose verdict is not here (PROTOCOL.md, *Records*): it is asked for
+        // again, and then the change is a repeated one, or none is sent.
+        guard Self.isWhole(answer, of: claim) else {
+            return machine.applied(hasMore: true, inFullPass: false, hasBatch: take.claim != nil)
+        }
         do {
             try await apply(answer, &position, &report)
         } catch let failure as StoreFailure {
@@ -195,6 +200,13 @@ extension SyncEngine {
         return machine.applied(
             hasMore: answer.hasMore, inFullPass: position.isInFullPass && !position.awaitsConfirmation,
             hasBatch: take.claim != nil)
+    }
+
+    /// Whether each change that was sent has its verdict.
+    private static func isWhole(_ answer: ExchangeAnswer, of claim: Claim?) -> Bool {
+        guard let claim, !claim.changes.isEmpty else { return true }
+        let decided = Set(answer.results.lazy.map(\.changeID))
+        return claim.changes.allSatisfy { decided.contains($0.change.id) }
     }
 
     private func request(for position: SyncPosition, _ claim: Claim?, limit: Int) async throws(StoreFailure)

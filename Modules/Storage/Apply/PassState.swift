@@ -12,9 +12,6 @@ struct PassState {
 
     var journalsLosses: Bool { isRunning && isOfNewEpoch }
 
-    /// The present number, in SQL.
-    static let present = "(SELECT value FROM sync_meta WHERE key = 'pass')"
-
     static func read(_ db: Database) throws -> PassState {
         let number = try Meta.integer(db, .pass) ?? 0
         let isRunning = try Meta.integer(db, .passRuns) == 1

@@ -289,6 +289,8 @@ final class SliceApplier {
             guard try !family.hasUnsent(db, under: record.key) else {
                 return .held(.unsent, "something under it has unsent changes")
             }
+            // Rows that this slice wrote count with their versions.
+            try marks.flush()
             let below = try unsaid(under: record.key)
             _ = try family.removeRows(db, under: record.key)
             try table.writer.delete(db, record.key.id)

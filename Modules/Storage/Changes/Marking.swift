@@ -27,8 +27,11 @@ enum Marking {
         for (changes, _) in groups {
             for var change in changes {
                 if let version = versions[change.position] { change.baseVersion = version }
+                let wasSent = change.wasSent
                 change.state = .uploading
-                claimed.append(change.queued)
+                var queued = change.queued
+                queued.wasSent = wasSent
+                claimed.append(queued)
             }
         }
         return claimed

@@ -38,10 +38,12 @@ struct Replay {
         case .create, .update:
             state.isLive = true
             for (name, delta) in change.fields {
-                if let later = state.stamps[name], later > delta.stamp ?? change.stamp, delta.rule == .lastWriter {
-                    continue
-                }
-                state.fields[name] = deltas.rebase(delta, onto: state.fields[name] ?? .null)
+                // A create is plain writes, whatever the rules of its fields (Decision 80): of one that is uncertain, the
+                // record that the page brought holds the sums and elements already.
+                let isPlain = change.operation == .create || delta.rule == .lastWriter
+                if isPlain, let later = state.stamps[name], later > delta.stamp ?? change.stamp { continue }
+                let present = state.fields[name] ?? .null
+                state.fields[name] = change.operation == .create ? delta.new : deltas.rebase(delta, onto: present)
             }
         }
     }

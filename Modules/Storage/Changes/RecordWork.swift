@@ -95,6 +95,11 @@ struct RecordWork {
         for name in change.fields.keys { if let value = server.fields[name] { base.fields[name] = value } }
     }
 
+    /// The server knows the record, and its page is to come: until then no version of it is held.
+    mutating func awaitPage() {
+        if stored == nil { stored = StoredRecord(version: 0) }
+    }
+
     /// A change was decided before earlier ones of its record: what those say of its fields is older, and shows no more.
     private mutating func noteStamps(_ change: StoredChange) {
         guard change.operation != .delete, changes.contains(where: { $0.position < change.position }) else { return }

@@ -105,11 +105,16 @@ struct Family {
     }
 
     /// What the server acknowledged of the records under this one, as their rows show it, parents first.
+    ///
+    /// What a full pass has not brought yet is none of it: it comes again, or is not there any more.
     func known(_ db: Database, under record: RecordKey, but others: Set<RecordKey> = []) throws -> [ServerRecord] {
-        try below(db, record).compactMap { child in
+        let below = try below(db, record)
+        guard !below.isEmpty else { return [] }
+        let pass = try PassState.read(db)
+        return try below.compactMap { child in
             guard !others.contains(child), let entity = schema[child.entity],
                 let stored = try StoredRecord.read(db, child), stored.version > 0, stored.base?.isLive != false,
-                let fields = try RowWriter(entity).read(db, child.id)
+                try !pass.isNew(db, child), let fields = try RowWriter(entity).read(db, child.id)
             else { return nil }
             return ServerRecord(
                 key: child, version: stored.version, fields: fields.merging(stored.extra) { declared, _ in declared })

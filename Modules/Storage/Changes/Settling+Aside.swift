@@ -20,8 +20,9 @@ extension Settling {
                 of: change, now: now)
         }
         var work = try takeWork(db, change.record)
-        if try isLeftToPass(db, change.record) {
+        if try isLeftToPass(db, change) {
             work?.takeNamed(by: change, from: record)
+            work?.awaitPage()
         } else if work?.take(record) == true {
             noteRaised(change.record)
         }

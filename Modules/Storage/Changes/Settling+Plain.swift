@@ -11,7 +11,7 @@ extension Settling {
     mutating func acknowledgeMany(
         _ db: Database, _ outcomes: [Settlement.Outcome]
     ) throws -> [Settlement.Outcome] {
-        guard works.isEmpty, replacing == nil else { return outcomes }
+        guard works.isEmpty, pass == nil else { return outcomes }
         var asked: [Int64: Int64?] = [:]
         asked.reserveCapacity(outcomes.count)
         for outcome in outcomes {
@@ -68,15 +68,15 @@ extension Settling {
             LEFT JOIN sync_record r ON r.entity = c.entity AND r.id = c.id
             WHERE j.value > coalesce(r.version, 0) AND coalesce(r.version, 0) = coalesce(c.baseVersion, 0)
             """
-        if try isFollowed || Meta.integer(db, .passRuns) == 1 {
+        if isFollowed {
             let sql = "SELECT c.entity, c.id \(rising)"
             let rows = try Row.fetchCursor(db.cachedStatement(sql: sql), arguments: [list])
             while let row = try rows.next() { noteRaised(RecordKey(row[0], row[1])) }
         }
         let sql = """
-            INSERT INTO sync_record (entity, id, version, pass)
-            SELECT c.entity, c.id, j.value, \(PassState.present) \(rising)
-            ON CONFLICT (entity, id) DO UPDATE SET version = excluded.version, pass = excluded.pass
+            INSERT INTO sync_record (entity, id, version)
+            SELECT c.entity, c.id, j.value \(rising)
+            ON CONFLICT (entity, id) DO UPDATE SET version = excluded.version
             """
         try db.cachedStatement(sql: sql).execute(arguments: [list])
         let delete = """

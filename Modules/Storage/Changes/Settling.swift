@@ -29,8 +29,10 @@ struct Settling {
     var hasAside = false
     /// Where the changes without a verdict stand.
     var places: [String: Int64] = [:]
-    /// The full pass that brings another history, while it runs.
-    private(set) var replacing: PassState?
+    /// The full pass that runs.
+    private(set) var pass: PassState?
+    /// Whether the outcome at work is a repeated one.
+    private var isRepeated = false
 
     init(table: ChangeTable, now: Int64) {
         self.table = table
@@ -44,8 +46,8 @@ struct Settling {
         let rows = try Row.fetchCursor(db.cachedStatement(sql: sql))
         while let row = try rows.next() { places[row[0]] = row[1] }
         hasAside = try QueueFigures.hasAside(db)
-        let pass = try PassState.read(db)
-        replacing = pass.journalsLosses ? pass : nil
+        let state = try PassState.read(db)
+        pass = state.isRunning ? state : nil
         // In the queue's order, whatever the answer's: what a verdict says of a record includes what came before it.
         let others = inOrder(try acknowledgeMany(db, outcomes))
         for outcome in others {
@@ -102,6 +104,7 @@ struct Settling {
         case .applied, .merged, .conflict, .setAside: break
         }
         guard let change = try ChangeRows.read(db, position: position, table.schema) else { return }
+        isRepeated = outcome.isRepeated
         if outcome.isClamped { try ChangeNotes.event(db, "clamped", of: change, now: now) }
         switch outcome.kind {
         case .applied(let version, let overwrote, let serverID):
@@ -140,8 +143,8 @@ struct Settling {
         }
         if let serverID { try table.map(db, change.record, serverID) }
         if var work = try takeWork(db, change.record) {
-            // A create says all of the record, and its page may leave it out.
-            let isPages = try change.operation != .create && isLeftToPass(db, change.record)
+            let isPages = try isLeftToPass(db, change)
+            if isPages { work.awaitPage() }
             let isNext = !isPages && (work.version == change.baseVersion ?? 0 || raised.contains(change.record))
             // A version that stands for an earlier change, too, is not held before that one has its verdict.
             let raises = isNext && !work.hasUncertain(before: change)
@@ -149,8 +152,8 @@ struct Settling {
                 try ChangeNotes.event(db, "revived", of: change, now: now)
             }
             if let version, version > work.version, isNext {
-                brought.insert(change.record)
-                if raises { raised.insert(change.record) }
+                noteBrought(change.record)
+                if raises { noteRaised(change.record) }
             }
             if change.operation == .delete { deleted.append(change.record) }
             work.accept(change, version: version, raises: raises)
@@ -163,11 +166,12 @@ struct Settling {
     private mutating func merged(_ db: Database, _ change: StoredChange, _ record: ServerRecord) throws {
         try noteLosers(db, change, record)
         if var work = try takeWork(db, change.record) {
-            if try isLeftToPass(db, change.record) {
+            if try isLeftToPass(db, change) {
                 work.takeNamed(by: change, from: record)
+                work.awaitPage()
                 work.remove(change.key)
             } else if work.merge(change, into: record) {
-                raised.insert(change.record)
+                noteRaised(change.record)
             }
             works[change.record] = work
         }
@@ -175,16 +179,16 @@ struct Settling {
         try ChangeRows.release(db, blockedBy: change.key)
     }
 
-    /// Whether the record was in step with the history before, and the running pass has not brought it yet.
+    /// Whether the page of a pass over another history must tell of the record first.
     ///
-    /// Then its page is to come, since the server cannot know a version of it here, and only the page tells which of
-    /// the old values this history does not have (PROTOCOL.md, *Another history*). A verdict that came first must not
-    /// stand for it: of such a record no version is held, and what the change did not name stays as it was.
-    func isLeftToPass(_ db: Database, _ record: RecordKey) throws -> Bool {
-        guard let replacing else { return false }
-        let sql = "SELECT 1 FROM sync_record WHERE entity = ? AND id = ? AND coalesce(pass, -1) < ?"
-        let statement = try db.cachedStatement(sql: sql)
-        return try Row.fetchOne(statement, arguments: [record.entity, record.id, replacing.number]) != nil
+    /// It will, for what the pass has not brought yet: the server cannot know a version of it here, so no page leaves it
+    /// out (PROTOCOL.md, *Records*), and only the page tells which of the old values this history does not have. A verdict
+    /// that came before must not stand for it: no version is held, so that none is told, and what the change did not name
+    /// stays as it was. A create that was decided just now says all of its record, and may be left out.
+    func isLeftToPass(_ db: Database, _ change: StoredChange) throws -> Bool {
+        guard let pass, pass.journalsLosses, change.operation != .create || isRepeated, !brought.contains(change.record)
+        else { return false }
+        return try pass.isNew(db, change.record)
     }
 
     /// Fields of the change that are not what the record says; sums and unions of several are nobody's loss.
@@ -217,7 +221,17 @@ struct Settling {
     // MARK: Rows and works
 
     /// The held version of a record comes from this settlement.
-    mutating func noteRaised(_ record: RecordKey) { raised.insert(record) }
+    mutating func noteRaised(_ record: RecordKey) {
+        raised.insert(record)
+        noteBrought(record)
+    }
+
+    /// The verdict stands for the record's page, which may leave out what follows from the changes of its request. A
+    /// repeated one does not: the record was so when the change was decided, and may be long gone; the page leaves out
+    /// nothing for it.
+    private mutating func noteBrought(_ record: RecordKey) {
+        if !isRepeated { brought.insert(record) }
+    }
 
     /// The change's row goes.
     mutating func drop(_ db: Database, _ change: StoredChange) throws {
@@ -251,12 +265,8 @@ struct Settling {
     /// In a full pass, what the server has just acknowledged is as good as brought by it: its page may leave out a
     /// record that follows from this device's own changes (PROTOCOL.md, *Records*).
     private func markBrought(_ db: Database) throws {
-        let brought = brought.union(raised)
-        guard !brought.isEmpty, try Meta.integer(db, .passRuns) == 1, let pass = try Meta.integer(db, .pass) else {
-            return
-        }
-        let statement = try db.cachedStatement(sql: "UPDATE sync_record SET pass = ? WHERE entity = ? AND id = ?")
-        for record in brought.sorted() { try statement.execute(arguments: [pass, record.entity, record.id]) }
+        guard let pass else { return }
+        for record in brought.sorted() { try pass.mark(db, record) }
     }
 }
 

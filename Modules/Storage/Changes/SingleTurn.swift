@@ -125,8 +125,8 @@ struct SingleTurn {
 
     private func raise(_ db: Database, _ record: RecordKey, to version: Int64) throws {
         let sql = """
-            INSERT INTO sync_record (entity, id, version, pass) VALUES (?, ?, ?, \(PassState.present))
-            ON CONFLICT (entity, id) DO UPDATE SET version = excluded.version, pass = excluded.pass
+            INSERT INTO sync_record (entity, id, version) VALUES (?, ?, ?)
+            ON CONFLICT (entity, id) DO UPDATE SET version = excluded.version
             """
         try run(db, sql) {
             $0.add(record.entity)

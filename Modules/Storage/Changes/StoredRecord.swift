@@ -23,14 +23,11 @@ struct StoredRecord: Hashable {
         return stored
     }
 
-    /// Puts the row in place of the one there is. A version that rises is the server's word, and as good as a record that a
-    /// full pass brought; else the pass's mark stays.
+    /// Puts the row in place of the one there is; the mark of a full pass stays.
     func write(_ db: Database, _ record: RecordKey) throws {
         let sql = """
-            INSERT INTO sync_record (entity, id, version, base, extra, pass)
-            VALUES (?1, ?2, ?3, ?4, ?5, CASE WHEN ?3 > 0 THEN \(PassState.present) END)
-            ON CONFLICT (entity, id) DO UPDATE SET version = excluded.version, base = excluded.base, extra = excluded.extra,
-            pass = CASE WHEN excluded.version > version THEN excluded.pass ELSE pass END
+            INSERT INTO sync_record (entity, id, version, base, extra) VALUES (?, ?, ?, ?, ?)
+            ON CONFLICT (entity, id) DO UPDATE SET version = excluded.version, base = excluded.base, extra = excluded.extra
             """
         try db.cachedStatement(sql: sql).execute(arguments: [
             record.entity, record.id, version, base.map(Self.encode),

@@ -76,11 +76,14 @@ public struct QueuedChange: Sendable, Hashable {
     public var blockedBy: String?
     /// When it was made, milliseconds since 1970 by the device's clock.
     public var madeAtMilliseconds: Int64
+    /// In a claim, whether it was sent before: it may have been done then, whatever becomes of this sending.
+    public var wasSent: Bool
 
     public init(
         change: Change, state: State = .pending, attempts: Int = 0, conflicts: Int = 0, blockedBy: String? = nil,
-        madeAtMilliseconds: Int64 = 0
+        madeAtMilliseconds: Int64 = 0, wasSent: Bool = false
     ) {
+        self.wasSent = wasSent
         self.change = change
         self.state = state
         self.attempts = attempts
@@ -115,8 +118,11 @@ public struct Settlement: Sendable, Hashable {
         public var kind: Kind
         /// The server counted a stamp too far ahead as its now: an event.
         public var isClamped: Bool
+        /// The change was decided by an earlier request (PROTOCOL.md, `duplicate`): what it says of the record was so then.
+        public var isRepeated: Bool
 
-        public init(changeID: String, kind: Kind, isClamped: Bool = false) {
+        public init(changeID: String, kind: Kind, isClamped: Bool = false, isRepeated: Bool = false) {
+            self.isRepeated = isRepeated
             self.changeID = changeID
             self.kind = kind
             self.isClamped = isClamped

@@ -43,14 +43,17 @@ extension LogBook {
 
     private mutating func mark(_ place: Int) -> QueuedChange? {
         guard var entry = self[place] else { return nil }
-        if !entry.wasSent {
+        let wasSent = entry.wasSent
+        if !wasSent {
             entry.wasSent = true
             // Said at the first sending, and kept from then on.
             if entry.change.operation != .create { entry.change.baseVersion = bases[entry.change.record]?.version }
         }
         entry.standing = .claimed
         self[place] = entry
-        return entry.queued
+        var queued = entry.queued
+        queued.wasSent = wasSent
+        return queued
     }
 
     /// Merges what stands at this place with its neighbours of the same record, as long as none of them was ever sent.

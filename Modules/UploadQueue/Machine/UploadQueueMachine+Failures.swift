@@ -7,6 +7,7 @@ extension UploadQueueMachine {
     ) -> Plan {
         var plan = Plan()
         guard takesBack(claim) else { return late(claim, urgency, isPaused: isPaused, at: now) }
+        noteUndone(claim, isTooLarge: failure.kind == .tooLarge)
         guard !failure.isCancelled else {
             // No judgement about anybody, and nothing more is claimed for who has just given up.
             plan.settlement.outcomes = unanswered(claim)
@@ -37,8 +38,8 @@ extension UploadQueueMachine {
     ) -> Bool {
         let isPossiblyOwn = Suspicion.isPossiblyOwn(failure)
         switch failure.kind {
-        case .permanent, .tooLarge:
-            return decided(claim, Self.reason(failure), &plan)
+        case .permanent: return decided(claim, Self.reason(failure), &plan)
+        case .tooLarge: return decided(claim, Self.reason(failure), ofThisSendingOnly: true, &plan)
         case .conflict:
             guard let record = failure.record, let only = claim.changes.first, claim.changes.count == 1,
                 record.key == only.change.record
@@ -87,13 +88,30 @@ extension UploadQueueMachine {
     }
 
     /// The answer decided about what stood alone: it is set aside, and the queue goes on.
-    private mutating func decided(_ claim: Claim, _ reason: SetAsideReason, _ plan: inout Plan) -> Bool {
+    ///
+    /// Of a request that was too large to be looked at, nothing was done. That says nothing of an earlier sending, which
+    /// may have been: a change of which that is not known stays uncertain, so that a new try keeps its key (I2).
+    private mutating func decided(
+        _ claim: Claim, _ reason: SetAsideReason, ofThisSendingOnly: Bool = false, _ plan: inout Plan
+    ) -> Bool {
         for queued in claim.changes {
             plan.left += 1
-            let kind = setAside(queued.change.id, reason, &plan)
+            let isUncertain = ofThisSendingOnly && !undone.contains(queued.change.id)
+            let kind = setAside(queued.change.id, reason, staysUncertain: isUncertain, &plan)
             plan.settlement.outcomes.append(Settlement.Outcome(changeID: queued.change.id, kind: kind))
         }
         return answered()
+    }
+
+    /// Remembers what was sent in requests alone that were too large to be looked at.
+    private mutating func noteUndone(_ claim: Claim, isTooLarge: Bool) {
+        for queued in claim.changes {
+            if !isTooLarge {
+                undone.remove(queued.change.id)
+            } else if !queued.wasSent {
+                undone.insert(queued.change.id)
+            }
+        }
     }
 
     private mutating func answered() -> Bool {

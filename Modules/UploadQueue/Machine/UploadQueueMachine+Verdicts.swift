@@ -8,6 +8,7 @@ extension UploadQueueMachine {
     ) -> Plan {
         var plan = Plan()
         guard takesBack(claim) else { return late(claim, urgency, isPaused: isPaused, at: now) }
+        undone.subtract(claim.changes.lazy.map(\.change.id))
         var byID: [String: ChangeResult] = [:]
         for result in results where byID[result.changeID] == nil { byID[result.changeID] = result }
         var progress = false
@@ -60,7 +61,9 @@ extension UploadQueueMachine {
     ) -> Settlement.Outcome {
         let id = queued.change.id
         func made(_ kind: Settlement.Outcome.Kind) -> Settlement.Outcome {
-            Settlement.Outcome(changeID: id, kind: kind, isClamped: result?.isClamped ?? false)
+            Settlement.Outcome(
+                changeID: id, kind: kind, isClamped: result?.isClamped ?? false,
+                isRepeated: result?.isDuplicate ?? false)
         }
         let unanswered = made(.unanswered(attempts: suspicion.attempts(of: queued)))
         guard let result else { return unanswered }
@@ -138,10 +141,12 @@ extension UploadQueueMachine {
         return .conflict(record, successor: successor)
     }
 
-    func setAside(_ id: String, _ reason: SetAsideReason, _ plan: inout Plan) -> Settlement.Outcome.Kind {
+    func setAside(
+        _ id: String, _ reason: SetAsideReason, staysUncertain: Bool = false, _ plan: inout Plan
+    ) -> Settlement.Outcome.Kind {
         plan.setAside.append(id)
         plan.events.append(.setAside(id, reason))
-        return .setAside(reason, staysUncertain: false)
+        return .setAside(reason, staysUncertain: staysUncertain)
     }
 
     /// One more failure in a row: our own floor rises.

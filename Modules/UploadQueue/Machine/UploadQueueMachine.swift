@@ -48,6 +48,9 @@ struct UploadQueueMachine: Sendable {
     var floors = Floors()
     var size: BatchSize
     var suspicion = Suspicion()
+    /// What certainly never happened although it was sent: each request with it was too large to be looked at. Not kept
+    /// over a restart: then it counts as uncertain.
+    var undone: Set<String> = []
     /// One change a request (section 2), whatever the policy says.
     var isSingle = false
     /// The keys of the claim that is out.

@@ -40,6 +40,25 @@ import Testing
         }
     }
 
+    @Test("Seed 450: the page of an answer that lacks a verdict is asked for again: it may leave the record out")
+    func missingVerdict() throws {
+        try inVirtualTime { stage in
+            let server = ModelServer(schema: Device.parsed, clock: stage.wall)
+            let port = Port(server, clock: stage.clock)
+            let device = try stage.device(port)
+            _ = await device.engine.syncNow()
+            port.forget()
+            port.next(.mute)
+            try await device.addBoard("b-1")
+            #expect(await device.engine.syncNow().acknowledged == 1)
+            #expect(server.head == 1)
+            #expect(port.requests.map(\.changes.count) == [1, 0, 1])
+            // The second one, without changes, brings the record; the third says what became of the change.
+            #expect(port.requests.map(\.request.lastSyncVersion) == [0, 0, 1])
+            try await device.end()
+        }
+    }
+
     @Test("NET-16 a pause asked for with a good answer binds the user's next wish; a pull under way ends its pages")
     func backoff() throws {
         try inVirtualTime { stage in

@@ -20,6 +20,8 @@ final class Port: Exchange, @unchecked Sendable {
         case slow(Duration)
         /// The answer asks for a pause.
         case backoff(Double)
+        /// The answer lacks its verdicts, and its page the records that follow from the request's changes.
+        case mute
     }
 
     struct Request: Sendable {
@@ -79,6 +81,13 @@ final class Port: Exchange, @unchecked Sendable {
         case .backoff(let pause):
             var answer = try await inner.exchange(request)
             answer.backoffSeconds = pause
+            return answer
+        case .mute:
+            var answer = try await inner.exchange(request)
+            let own = Set(request.changes.map(\.record))
+            answer.results = []
+            answer.page = ArrayPage(
+                try answer.page.next(maxRecords: .max, maxBytes: .max).filter { !own.contains($0.key) })
             return answer
         }
     }
