@@ -7,7 +7,8 @@ enum Lease {
     /// Takes the lease, or prolongs it for the same holder.
     /// - Returns: its generation, or `nil` where another holder's has not run out.
     static func take(_ db: Database, holder: String, until: Int64, now: Int64) throws -> Int64? {
-        let row = try Row.fetchOne(db, sql: "SELECT holder, generation, expires FROM sync_lease WHERE one = 1")
+        let question = "SELECT holder, generation, expires FROM sync_lease WHERE one = 1"
+        let row = try Row.fetchOne(db.cachedStatement(sql: question))
         guard let row else {
             try db.execute(
                 sql: "INSERT INTO sync_lease (one, holder, generation, expires) VALUES (1, ?, 1, ?)",
@@ -16,21 +17,22 @@ enum Lease {
         }
         let (present, generation): (String?, Int64) = (row[0], row[1])
         if present == holder {
-            try db.execute(sql: "UPDATE sync_lease SET expires = ? WHERE one = 1", arguments: [until])
+            try db.cachedStatement(sql: "UPDATE sync_lease SET expires = ? WHERE one = 1").execute(arguments: [until])
             return generation
         }
         let isOver = (row[2] as Int64? ?? 0) <= now
         guard present == nil || isOver || present.map(isDead) == true else { return nil }
-        try db.execute(
-            sql: "UPDATE sync_lease SET holder = ?, generation = generation + 1, expires = ? WHERE one = 1",
-            arguments: [holder, until])
+        let change = "UPDATE sync_lease SET holder = ?, generation = generation + 1, expires = ? WHERE one = 1"
+        try db.cachedStatement(sql: change).execute(arguments: [holder, until])
         return generation + 1
     }
 
     /// Whether somebody holds the lease, lives, and did not let it run out.
     static func isTaken(_ db: Database, now: Int64) throws -> Bool {
         let sql = "SELECT holder, expires FROM sync_lease WHERE one = 1"
-        guard let row = try Row.fetchOne(db, sql: sql), let holder = row[0] as String? else { return false }
+        guard let row = try Row.fetchOne(db.cachedStatement(sql: sql)), let holder = row[0] as String? else {
+            return false
+        }
         return (row[1] as Int64? ?? 0) > now && !isDead(holder)
     }
 
@@ -43,9 +45,8 @@ enum Lease {
     }
 
     static func release(_ db: Database, holder: String) throws {
-        try db.execute(
-            sql: "UPDATE sync_lease SET holder = NULL, expires = NULL WHERE one = 1 AND holder = ?", arguments: [holder]
-        )
+        let sql = "UPDATE sync_lease SET holder = NULL, expires = NULL WHERE one = 1 AND holder = ?"
+        try db.cachedStatement(sql: sql).execute(arguments: [holder])
     }
 
     /// A holder that another one has replaced applies no page; its verdicts are still recorded.
