@@ -10,8 +10,6 @@ struct PassState {
     /// The pass began with another epoch: what was in step and is not brought as it was is journalled.
     var isOfNewEpoch: Bool
 
-    /// Records marked below were not brought by this pass, and are taken whatever version was held.
-    var floor: Int64 { isRunning ? number : 0 }
     var journalsLosses: Bool { isRunning && isOfNewEpoch }
 
     /// The present number, in SQL.
