@@ -29,6 +29,8 @@ public actor Store {
     let checkpointer: Checkpointer?
     /// What is remembered of the queue.
     let unsentRecords = UnsentRecords()
+    /// How many records one transaction of a slice takes.
+    var slicePace: SlicePace
     /// The page that is asked for.
     var pageDeaths = PageDeaths()
     /// How often others had committed, and the number of the last change, at the last look.
@@ -68,7 +70,8 @@ public actor Store {
         database = opened.database
         movedAside = opened.movedAside
         breaker = opened.breaker
-        checkpointer = opened.file.map(Checkpointer.init)
+        checkpointer = opened.file.map { Checkpointer(path: $0, log: opened.log) }
+        slicePace = SlicePace(most: configuration.longestSlice)
         self.schema = schema
         self.configuration = configuration
         executor = configuration.executor ?? FileExecutor()  // live

@@ -25,11 +25,16 @@ import Testing
         #expect(DeltaCalculator().rebase(FieldDelta(old: "a", new: "b"), onto: "z") == "b")
     }
 
-    @Test("An unsent sum is added to the server's value, and falls back to the local value past 64 bits")
+    @Test(
+        "An unsent sum is added to the server's value, stays whole where all is, and falls back to the local value past 64 bits"
+    )
     func rebaseSum() {
         let calculator = DeltaCalculator()
         #expect(calculator.rebase(FieldDelta(old: 3, new: 5, rule: .sum), onto: 10) == 12)
-        #expect(calculator.rebase(FieldDelta(old: nil, new: 5, rule: .sum), onto: .null) == .double(5))
+        #expect(calculator.rebase(FieldDelta(old: nil, new: 5, rule: .sum), onto: .null) == .int(5))
+        #expect(calculator.rebase(FieldDelta(old: 2, new: 5, rule: .sum), onto: .null) == .int(3))
+        #expect(calculator.rebase(FieldDelta(old: nil, new: 5, rule: .sum), onto: .double(0.5)) == .double(5.5))
+        #expect(calculator.rebase(FieldDelta(old: "x", new: 5, rule: .sum), onto: 1) == 5)
         #expect(calculator.rebase(FieldDelta(old: 0, new: 5, rule: .sum), onto: .int(.max)) == 5)
     }
 

@@ -17,7 +17,7 @@ struct DailyQueryPlanTests {
         let store = try Store(
             path: file.path, schema: boardSchema(),
             configuration: StoreConfiguration(
-                clock: FixedClock(),
+                clock: FixedClock(), snapshots: [Self.sizes],
                 statementHook: { sql in
                     seen.add(sql())
                     return true
@@ -49,6 +49,17 @@ struct DailyQueryPlanTests {
         }
         try await store.close()
     }
+
+    /// How many cards a list has.
+    private static let sizes = SnapshotBuilder(
+        "sizes", subject: "list", dependsOn: [.entity("list"), .entity("card", ["idList"])],
+        setUp: { db in try db.execute(sql: "CREATE TABLE IF NOT EXISTS size (id TEXT PRIMARY KEY, cards INTEGER)") },
+        rebuild: { db, ids in
+            for id in ids {
+                try db.execute(
+                    sql: "INSERT OR REPLACE INTO size SELECT ?1, count(*) FROM card WHERE idList = ?1", arguments: [id])
+            }
+        })
 
     /// What an ordinary day does, each thing once.
     private struct Work {

@@ -19,6 +19,34 @@ struct OpeningTests {
         try await again.close()
     }
 
+    @Test(
+        "An SQLite that is too old is refused before the app's migrations run, in words that name it",
+        arguments: ["3.37.2", "3.9.10", "2.8"])
+    func oldSQLite(version: String) async throws {
+        let file = try TestFile()
+        var migrations = AppMigrations()
+        migrations.register("made") { db in try db.execute(sql: "CREATE TABLE made (id TEXT)") }
+        var configuration = StoreConfiguration(migrations: migrations)
+        configuration.foundSQLite = version
+        let failure = #expect(throws: StoreFailure.self) {
+            try Store(path: file.path, schema: boardSchema(), configuration: configuration)
+        }
+        #expect(failure?.kind == .refused)
+        #expect(failure?.message == "SQLite 3.38.0 or newer is needed; this program runs with \(version).")
+        let queue = try DatabaseQueue(path: file.path)
+        let made = try await queue.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM sqlite_master") }
+        #expect(made == 0)
+        try queue.close()
+    }
+
+    @Test("An SQLite that is new enough opens", arguments: ["3.38.0", "3.38.5", "3.100.1", "4.0.0"])
+    func newSQLite(version: String) async throws {
+        let file = try TestFile()
+        var configuration = StoreConfiguration()
+        configuration.foundSQLite = version
+        try await Store(path: file.path, schema: boardSchema(), configuration: configuration).close()
+    }
+
     @Test("D8 a file of a newer format is refused, untouched")
     func newerFormat() async throws {
         let f = try Fixture()

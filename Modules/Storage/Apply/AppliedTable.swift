@@ -30,6 +30,8 @@ final class AppliedTable {
         self.db = db
         self.entity = entity
         writer = RowWriter(entity)
+        whole = Shape(
+            mask: entity.fields.indices.reduce(0) { $0 | 1 << UInt64($1 & 63) }, count: entity.fields.count + 1)
         rank = schema.entities.firstIndex { $0.name == entity.name } ?? 0
         // A foreign key of the app's that the schema does not tell of counts, too.
         isReferred = schema.isReferred(to: entity.name) || hasForeignKeys
@@ -54,6 +56,9 @@ final class AppliedTable {
         /// How many values its row has, the id's included.
         var count = 1
     }
+
+    /// That of a record that has them all.
+    let whole: Shape
 
     /// A statement for so many rows of one shape.
     private struct Form: Hashable {

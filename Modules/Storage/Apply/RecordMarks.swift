@@ -13,13 +13,15 @@ final class RecordMarks {
         var held: (version: Int64, pass: Int64?)?
         /// It has entries in the queue.
         var isUnsent = false
+        /// The base that is kept of it, in its stored form; asked for where it is unsent.
+        var base: String?
     }
 
     private let db: Database
     private let pass: PassState
     private let hasQueue: Bool
     private let unsent: UnsentRecords?
-    private var noted: [(record: RecordKey, version: Int64, extra: String?)] = []
+    private var noted: [(record: RecordKey, version: Int64, extra: String?, base: String?)] = []
     private var versions: RawStatement?
     private var changes: RawStatement?
     private var writes: [Int: RawStatement] = [:]
@@ -43,22 +45,23 @@ final class RecordMarks {
         guard hasQueue || !isNew else { return Array(repeating: Look(), count: records.count) }
         if hasQueue { try unsent?.refresh(db) }
         return try records.map { record in
-            var look = Look(held: isNew ? nil : try find(record.key))
-            if hasQueue { look.isUnsent = try unsent?.contains(record.key) ?? hasChanges(record.key) }
-            return look
+            let isUnsent = try hasQueue && unsent?.contains(record.key) ?? hasChanges(record.key)
+            guard isUnsent || !isNew else { return Look() }
+            return try find(record.key, isUnsent: isUnsent)
         }
     }
 
-    private func find(_ key: RecordKey) throws -> (version: Int64, pass: Int64?)? {
-        let statement =
-            try versions ?? RawStatement(db, "SELECT version, pass FROM sync_record WHERE entity = ? AND id = ?")
+    private func find(_ key: RecordKey, isUnsent: Bool = false) throws -> Look {
+        let sql = "SELECT version, pass, base FROM sync_record WHERE entity = ? AND id = ?"
+        let statement = try versions ?? RawStatement(db, sql)
         versions = statement
         statement.begin()
         statement.add(key.entity)
         statement.add(key.id)
         defer { statement.begin() }
-        guard try statement.step(), let version = statement.integer(0) else { return nil }
-        return (version, statement.integer(1))
+        guard try statement.step(), let version = statement.integer(0) else { return Look(isUnsent: isUnsent) }
+        return Look(
+            held: (version, statement.integer(1)), isUnsent: isUnsent, base: isUnsent ? statement.text(2) : nil)
     }
 
     private func hasChanges(_ key: RecordKey) throws -> Bool {
@@ -78,7 +81,7 @@ final class RecordMarks {
     /// Whether a newer version is held.
     func isBelowHeld(_ record: ServerRecord) throws -> Bool {
         try flush()
-        return isBelow(record, try find(record.key))
+        return isBelow(record, try find(record.key).held)
     }
 
     /// Whether a record is older than the version held. In a full pass, one that the pass has not brought yet is taken
@@ -88,8 +91,11 @@ final class RecordMarks {
         return !pass.isRunning || (held.pass ?? -1) >= pass.number
     }
 
-    /// The record's row is what the server says in this version.
-    func note(_ record: ServerRecord, extra: String?) { noted.append((record.key, record.version, extra)) }
+    /// The server says this of the record.
+    /// - Parameter base: its state in the stored form, where unsent changes stand on top of it; else the row says it.
+    func note(_ record: ServerRecord, extra: String?, base: String? = nil) {
+        noted.append((record.key, record.version, extra, base))
+    }
 
     /// Writes what was noted where this record is among it: it stands twice in the slice.
     func flush(for key: RecordKey) throws {
@@ -108,6 +114,7 @@ final class RecordMarks {
                 statement.add(row.record.entity)
                 statement.add(row.record.id)
                 statement.add(row.version)
+                statement.add(row.base)
                 statement.add(row.extra)
                 statement.add(pass.number)
             }
@@ -119,9 +126,9 @@ final class RecordMarks {
 
     private static func write(_ rows: Int) -> String {
         """
-        INSERT INTO sync_record (entity, id, version, extra, pass)
-        VALUES \(Array(repeating: "(?, ?, ?, ?, ?)", count: rows).joined(separator: ", "))
-        ON CONFLICT (entity, id) DO UPDATE SET version = excluded.version, base = NULL, extra = excluded.extra,
+        INSERT INTO sync_record (entity, id, version, base, extra, pass)
+        VALUES \(Array(repeating: "(?, ?, ?, ?, ?, ?)", count: rows).joined(separator: ", "))
+        ON CONFLICT (entity, id) DO UPDATE SET version = excluded.version, base = excluded.base, extra = excluded.extra,
         pass = excluded.pass
         """
     }

@@ -3,9 +3,18 @@ import SyncCore
 
 /// Rows of one table and one shape that go by one statement: its way through GRDB and SQLite costs more than a row does.
 struct RowBatch {
+    /// One record of it.
+    struct Member {
+        let record: ServerRecord
+        /// Fields that are not declared here, as they are stored.
+        let extra: String?
+        /// What unsent changes on top of it ask for; the row then shows those.
+        let replayed: Replayed?
+    }
+
     let table: AppliedTable
     let shape: AppliedTable.Shape
-    private(set) var records: [(record: ServerRecord, extra: String?)] = []
+    private(set) var records: [Member] = []
     /// The values of all rows, one row after the other.
     private var values: [FieldValue] = []
 
@@ -18,8 +27,8 @@ struct RowBatch {
 
     var isFull: Bool { records.count >= table.mostRows }
 
-    mutating func add(_ record: ServerRecord, _ row: [FieldValue], extra: String?) {
-        records.append((record, extra))
+    mutating func add(_ member: Member, _ row: [FieldValue]) {
+        records.append(member)
         values.append(contentsOf: row)
     }
 
@@ -58,8 +67,8 @@ final class RowBatches {
 
     /// Adds the row at work.
     /// - Returns: whether the table's batch is full now.
-    func add(_ record: ServerRecord, _ table: AppliedTable, _ shape: AppliedTable.Shape, extra: String?) -> Bool {
-        if table.isReferred { pending.insert(record.key) }
+    func add(_ member: RowBatch.Member, _ table: AppliedTable, _ shape: AppliedTable.Shape) -> Bool {
+        if table.isReferred { pending.insert(member.record.key) }
         let index: Int
         if let known = open.firstIndex(where: { $0.table === table }) {
             index = known
@@ -67,7 +76,7 @@ final class RowBatches {
             index = open.firstIndex { $0.table.rank > table.rank } ?? open.count
             open.insert(RowBatch(table, shape), at: index)
         }
-        open[index].add(record, row, extra: extra)
+        open[index].add(member, row)
         return open[index].isFull
     }
 
@@ -78,7 +87,7 @@ final class RowBatches {
             return open
         }
         let batch = open.remove(at: index)
-        if table.isReferred { for (record, _) in batch.records { pending.remove(record.key) } }
+        if table.isReferred { for member in batch.records { pending.remove(member.record.key) } }
         return [batch]
     }
 }
@@ -101,13 +110,21 @@ extension SliceApplier {
         }
         if shape.count <= table.entity.fields.count { try noteMissingFields(record, table) }
         let extra = try extra(record, shape, table.entity)
+        try putToOthers(RowBatch.Member(record: record, extra: extra, replayed: nil), table, shape, &waiting)
+        return true
+    }
+
+    /// The row at work waits with others of its table and shape.
+    func putToOthers(
+        _ member: RowBatch.Member, _ table: AppliedTable, _ shape: AppliedTable.Shape,
+        _ waiting: inout [(record: ServerRecord, missing: RecordKey)]
+    ) throws {
         if batches.hasOther(table, shape) {
             let row = batches.row
             try writeBatches(of: table, &waiting)
             batches.row = row
         }
-        if batches.add(record, table, shape, extra: extra) { try writeBatches(of: table, &waiting) }
-        return true
+        if batches.add(member, table, shape) { try writeBatches(of: table, &waiting) }
     }
 
     /// Writes the rows that wait. Where a table does not take one, it and all that were to follow go by themselves: what
@@ -125,12 +142,13 @@ extension SliceApplier {
                     hasFailed = true
                 }
             }
-            for (record, extra) in batch.records.prefix(written) {
-                marks.note(record, extra: extra)
-                try noteApplied(record)
+            for member in batch.records.prefix(written) {
+                marks.note(member.record, extra: member.extra, base: member.replayed?.base)
+                if let replayed = member.replayed { try note(replayed.conflicts, of: member.record.key) }
+                try noteApplied(member.record)
             }
-            if hasHeld { for (record, _) in batch.records.prefix(written) { try release(record.key) } }
-            for (record, _) in batch.records.dropFirst(written) { try takeOne(record, &waiting) }
+            if hasHeld { for member in batch.records.prefix(written) { try release(member.record.key) } }
+            for member in batch.records.dropFirst(written) { try takeOne(member.record, &waiting) }
         }
     }
 

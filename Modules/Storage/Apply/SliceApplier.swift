@@ -18,6 +18,10 @@ final class SliceApplier {
     let batches = RowBatches()
     /// Records of the slice that are dead.
     private var dead: Set<RecordKey> = []
+    /// Records with unsent changes that came already.
+    private var replayed: Set<RecordKey> = []
+    /// Asks for the changes of one.
+    var remaining: RawStatement?
     private var tables: [String: AppliedTable] = [:]
     let hasQueue: Bool
     var hasHeld: Bool
@@ -44,18 +48,28 @@ final class SliceApplier {
         case held(HeldRecord.Reason, String)
     }
 
-    func apply(_ records: [ServerRecord]) throws {
+    /// Applies the records in their order.
+    /// - Parameter isOver: whether the time for it has run out; asked now and then, never before the first was applied.
+    /// - Returns: how many were looked at; those after them are not touched.
+    @discardableResult
+    func apply(_ records: [ServerRecord], until isOver: (() -> Bool)? = nil) throws -> Int {
         dead = Set(records.lazy.filter { $0.presence != .live }.map(\.key))
         let looks = try marks.look(at: records)
         var waiting: [(record: ServerRecord, missing: RecordKey)] = []
         // A record that stands twice in a slice must not meet what was known before the slice.
         var highest = Int64.min
+        var taken = 0
         for (record, look) in zip(records, looks) {
+            // Records of one version are never parted: a checkpoint stands at it.
+            if taken > 0, taken % 4 == 0, record.version > highest, let isOver, isOver() { break }
+            taken += 1
             let isNext = record.version > highest
             highest = max(highest, record.version)
             if isNext, try goesWithOthers(record, look, &waiting) { continue }
+            let isFirst = look.isUnsent && replayed.insert(record.key).inserted
+            if isNext, isFirst, try replaysWithOthers(record, look, &waiting) { continue }
             // What is replayed over an unsent edit has nothing to do with the rows that wait, unless it may refer to them.
-            let standsAlone = try isNext && look.isUnsent && !hasHeld && record.presence == .live && !refers(record)
+            let standsAlone = try isNext && isFirst && !hasHeld && record.presence == .live && !refers(record)
             if !standsAlone { try writeBatches(&waiting) }
             try takeOne(record, &waiting)
         }
@@ -65,6 +79,7 @@ final class SliceApplier {
             try hold(record, .parent, "\(missing) is not here", waits: missing)
         }
         try marks.flush()
+        return taken
     }
 
     func takeOne(_ record: ServerRecord, _ waiting: inout [(record: ServerRecord, missing: RecordKey)]) throws {
@@ -298,7 +313,7 @@ final class SliceApplier {
         }
         try StoredRecord(version: record.version, base: base, extra: extras).write(db, record.key)
         try pass.mark(db, record.key)
-        try noteConflicts(changes, before, server, record, table.entity)
+        try note(conflicts(changes, before.fields, record, table.entity), of: record.key)
         try noteApplied(record)
         return .done
     }
@@ -403,24 +418,29 @@ final class SliceApplier {
     }
 
     /// A field is a conflict where the server has another value than the base and than what was written here on top.
-    private func noteConflicts(
-        _ changes: [StoredChange], _ before: RecordState, _ server: RecordState, _ record: ServerRecord,
-        _ entity: EntitySchema
-    ) throws {
-        for field in entity.fields {
-            guard let theirs = record.fields[field.name] else { continue }
+    /// - Parameter before: the fields' base until now.
+    func conflicts(
+        _ changes: [StoredChange], _ before: [String: FieldValue], _ record: ServerRecord, _ entity: EntitySchema
+    ) -> [Replayed.Conflict] {
+        entity.fields.compactMap { field in
+            guard let theirs = record.fields[field.name] else { return nil }
             let writes = changes.filter { $0.operation != .delete && $0.fields[field.name] != nil }
-            guard let last = writes.last, let delta = last.fields[field.name] else { continue }
-            guard delta.rule != .sum, delta.rule != .union else { continue }
-            let known =
-                [before.fields[field.name] ?? .null] + writes.compactMap { $0.fields[field.name]?.new }
-            guard !known.contains(where: { $0.isSame(as: theirs) }) else { continue }
-            try Journal.conflict(
-                db, .replayed, change: last.key, record.key, field: field.name, mine: delta.new,
-                theirs: theirs,
-                winner: "mine", rule: delta.rule, at: now)
-            report.conflicts += 1
+            guard let last = writes.last, let delta = last.fields[field.name] else { return nil }
+            guard delta.rule != .sum, delta.rule != .union else { return nil }
+            let known = [before[field.name] ?? .null] + writes.compactMap { $0.fields[field.name]?.new }
+            guard !known.contains(where: { $0.isSame(as: theirs) }) else { return nil }
+            return Replayed.Conflict(
+                change: last.key, field: field.name, mine: delta.new, theirs: theirs, rule: delta.rule)
         }
+    }
+
+    func note(_ conflicts: [Replayed.Conflict], of record: RecordKey) throws {
+        for each in conflicts {
+            try Journal.conflict(
+                db, .replayed, change: each.change, record, field: each.field, mine: each.mine, theirs: each.theirs,
+                winner: "mine", rule: each.rule, at: now)
+        }
+        report.conflicts += conflicts.count
     }
 
     /// History was replaced, and the server has other values than were in step.

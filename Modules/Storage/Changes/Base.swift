@@ -43,13 +43,26 @@ enum Base {
         return RecordState(isLive: isLive, fields: fields, stamps: stored?.base?.stamps ?? [:])
     }
 
+    /// The base of those fields only that the changes name; nobody need look at the row for them.
+    static func named(in changes: [StoredChange], over stored: StoredRecord?) -> [String: FieldValue] {
+        var fields: [String: FieldValue] = [:]
+        for change in changes {
+            for (name, delta) in change.fields where fields[name] == nil {
+                fields[name] = stored?.base?.fields[name] ?? delta.old ?? .null
+            }
+        }
+        return fields
+    }
+
+    /// Asks for a record's remaining changes, in the queue's order.
+    static let askingForRemaining = """
+        SELECT \(StoredChange.columns) FROM sync_change WHERE entity = ? AND id = ? AND \(remains) ORDER BY position
+        """
+
     /// The record's remaining changes, in the queue's order.
     static func remaining(_ db: Database, of record: RecordKey, _ schema: Schema) throws -> [StoredChange] {
-        let sql = """
-            SELECT \(StoredChange.columns) FROM sync_change
-            WHERE entity = ? AND id = ? AND \(remains) ORDER BY position
-            """
-        let rows = try Row.fetchCursor(db.cachedStatement(sql: sql), arguments: [record.entity, record.id])
+        let rows = try Row.fetchCursor(
+            db.cachedStatement(sql: askingForRemaining), arguments: [record.entity, record.id])
         var changes: [StoredChange] = []
         while let row = try rows.next() { changes.append(StoredChange(lenient: row, schema)) }
         return changes

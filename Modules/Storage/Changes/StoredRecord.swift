@@ -42,7 +42,7 @@ struct StoredRecord: Hashable {
     }
 
     /// `{"deleted":true,"fields":{…},"stamps":{…}}`, values in the wire's form.
-    private static func encode(_ state: RecordState) throws -> String {
+    static func encode(_ state: RecordState) throws -> String {
         var writer = JSONWriter()
         writer.beginObject()
         if !state.isLive {
@@ -59,7 +59,7 @@ struct StoredRecord: Hashable {
         return String(decoding: writer.bytes, as: UTF8.self)
     }
 
-    private static func decode(_ json: String) throws -> RecordState {
+    static func decode(_ json: String) throws -> RecordState {
         var reader = JSONReader(json, maximumDepth: JSONReader.contractDepth + 8)
         var state = RecordState(isLive: true, fields: [:])
         try reader.beginObject()

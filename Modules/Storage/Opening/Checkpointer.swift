@@ -3,25 +3,33 @@ import GRDB
 /// Brings the write-ahead log into the file while slices are applied, between them and on a connection of its own.
 ///
 /// SQLite does it by itself in the commit that fills the log, and then every write of the app's waits until the disk has
-/// taken all of it. A passive checkpoint of another connection keeps nobody waiting. SQLite's own stays as it is, for logs
-/// that grow long otherwise.
+/// taken all of it. A passive checkpoint of another connection keeps nobody waiting, but one that meets a commit of the
+/// app's does not come to the log's end, and only then does the log begin anew. So it is repeated: each pass leaves
+/// less to the next, and takes so much shorter, until one comes through between two commits.
+/// SQLite's own stays as it is, for logs that grow long otherwise.
 final class Checkpointer {
-    /// After so many records: a log of about 4 MiB.
-    private static let interval = 4_000
+    /// A log of 4 MiB.
+    private static let pages = 1_000
+    private static let passes = 5
 
     private let path: String
+    private let log: LogLength
     private var connection: DatabaseQueue?
-    private var records = 0
 
-    init(path: String) { self.path = path }
+    init(path: String, log: LogLength) {
+        self.path = path
+        self.log = log
+    }
 
-    /// So many records were applied.
-    func note(_ applied: Int) {
-        records += applied
-        guard records >= Self.interval else { return }
-        records = 0
+    /// Something was written.
+    func logGrew() {
+        guard log.pages >= Self.pages else { return }
         do {
-            try open().writeWithoutTransaction { db in _ = try db.checkpoint(.passive) }
+            let connection = try open()
+            for _ in 0..<Self.passes {
+                let (pages, done) = try connection.writeWithoutTransaction { try $0.checkpoint(.passive) }
+                if done >= pages { return }
+            }
         } catch {
             // Somebody else is at it, or the disk is full: SQLite's own checkpoint tells whoever writes.
             return

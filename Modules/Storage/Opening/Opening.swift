@@ -8,7 +8,7 @@ enum Opening {
     static let lowestSQLite = [3, 38, 0]
 
     private static func open(
-        path: String, _ configuration: StoreConfiguration, _ breaker: StatementBreaker
+        path: String, _ configuration: StoreConfiguration, _ breaker: StatementBreaker, _ log: LogLength
     ) throws(StoreFailure) -> any DatabaseWriter {
         var settings = Configuration()
         settings.label = "Storage"
@@ -17,8 +17,7 @@ enum Opening {
         settings.observesSuspensionNotifications = true
         settings.prepareDatabase { db in
             guard !db.configuration.readonly else { return }
-            // A captured write touches four pages where a bare one touches one: as many writes for each checkpoint.
-            try db.execute(sql: "PRAGMA wal_autocheckpoint = 4000")
+            log.watch(db)
         }
         if let hook = configuration.statementHook {
             settings.prepareDatabase { db in
@@ -52,6 +51,8 @@ enum Opening {
         var breaker: StatementBreaker?
         /// The file, where this module opened it.
         var file: String?
+        /// The length of its write-ahead log.
+        var log = LogLength()
         /// Where a corrupt file was moved to.
         var movedAside: String?
     }
@@ -85,13 +86,13 @@ enum Opening {
     private static func attempt(
         path: String, _ schema: Schema, account: String?, _ configuration: StoreConfiguration
     ) throws(StoreFailure) -> Opened {
-        let breaker = StatementBreaker()
-        let database = try open(path: path, configuration, breaker)
+        let (breaker, log) = (StatementBreaker(), LogLength())
+        let database = try open(path: path, configuration, breaker, log)
         do {
             try check(database, path)
             let context = try prepare(database, schema, account: account, configuration)
             return Opened(
-                database: database, context: context, breaker: breaker, file: path == ":memory:" ? nil : path)
+                database: database, context: context, breaker: breaker, file: path == ":memory:" ? nil : path, log: log)
         } catch {
             do { try database.close() } catch let second {
                 throw StoreFailure(second, while: "\(error.message); closing")
@@ -127,12 +128,12 @@ enum Opening {
     static func prepare(
         _ database: any DatabaseWriter, _ schema: Schema, account: String?, _ configuration: StoreConfiguration
     ) throws(StoreFailure) -> ApplyContext {
+        try checkVersion(database, configuration)
         if let migrations = configuration.migrations { try migrations.run(database) }
         let snapshots = try SnapshotPlan(configuration.snapshots, schema)
         let generation = Generation(database: database.path)
         do {
             let (context, number) = try database.write { db in
-                try checkVersion(db)
                 try EngineTables.migrate(db)
                 try ChangeRows.fold(db)
                 try bind(db, account)
@@ -158,13 +159,25 @@ enum Opening {
         }
     }
 
-    private static func checkVersion(_ db: Database) throws {
-        let text = try String.fetchOne(db, sql: "SELECT sqlite_version()") ?? ""
+    /// Before anything is written, the app's own migrations included.
+    private static func checkVersion(
+        _ database: any DatabaseWriter, _ configuration: StoreConfiguration
+    ) throws(StoreFailure) {
+        let text: String
+        do {
+            text = try configuration.foundSQLite ?? database.read(sqliteVersion)
+        } catch {
+            throw StoreFailure(error, while: "looking for SQLite's version")
+        }
         let found = text.split(separator: ".").compactMap { Int($0) }
         guard found.lexicographicallyPrecedes(lowestSQLite) else { return }
         let lowest = lowestSQLite.map(String.init).joined(separator: ".")
         throw StoreFailure(
             kind: .refused, message: "SQLite \(lowest) or newer is needed; this program runs with \(text).")
+    }
+
+    private static func sqliteVersion(_ db: Database) throws -> String {
+        try String.fetchOne(db, sql: "SELECT sqlite_version()") ?? ""
     }
 
     /// One database belongs to one account (I10).

@@ -17,6 +17,11 @@ public struct StoreConfiguration: Sendable {
     /// How deltas are composed and replayed; DeltaCalculator brings more than the default.
     public var deltas: any DeltaCalculation
     public var clock: any WallClock
+    /// Measures how long a transaction of a slice takes.
+    public var monotonicClock: any _Concurrency.Clock<Duration>
+    /// A slice of a page ends its transaction after this time, and goes on in another one: so long the app's own writes wait
+    /// for it, and for the commit. What this promises stands in `Docs/Storage.md`.
+    public var longestSlice: Duration
     /// For tests: makes keys follow from this seed and the sequence; `nil` takes SQLite's random source.
     public var keySeed: Int64?
     /// For tests: triggers read ``clock`` as it was before each write through the store, not the system's time.
@@ -32,6 +37,8 @@ public struct StoreConfiguration: Sendable {
     /// Tells a database that was restored from a backup; on Apple's platforms a file that no backup carries, elsewhere `nil`:
     /// then volume and inode alone do.
     public var installToken: (any InstallToken)?
+    /// For tests of the module: stands for the version that SQLite says of itself.
+    var foundSQLite: String?
     /// For tests: sees each SQL statement before it runs on the writing connection; `false` breaks it off.
     ///
     /// The text costs more than many a statement does, so it is made only for who asks for it.
@@ -41,6 +48,8 @@ public struct StoreConfiguration: Sendable {
     public init(
         synchronous: Synchronous = .normal, busyTimeout: Double = 5, deltas: any DeltaCalculation = LastWriterDeltas(),
         clock: any WallClock = SystemWallClock(),  // live
+        monotonicClock: any _Concurrency.Clock<Duration> = ContinuousClock(),  // live
+        longestSlice: Duration = .milliseconds(20),
         keySeed: Int64? = nil, fixesTriggerClock: Bool = false,
         executor: (any SerialExecutor)? = FileExecutor(),  // live
         createsTables: Bool = true, migrations: AppMigrations? = nil, snapshots: [SnapshotBuilder] = [],
@@ -51,6 +60,8 @@ public struct StoreConfiguration: Sendable {
         self.busyTimeout = busyTimeout
         self.deltas = deltas
         self.clock = clock
+        self.monotonicClock = monotonicClock
+        self.longestSlice = longestSlice
         self.keySeed = keySeed
         self.fixesTriggerClock = fixesTriggerClock
         self.executor = executor

@@ -19,9 +19,13 @@ extension ApplyContext {
         let done = try Meta.integer(db, .snapshotSequence) ?? 0
         guard last > done else { return }
         let run = SnapshotRun(db, snapshots, now: now)
-        // A successor has a new sequence at an old place; both ends are cheap to look at.
-        let sql = "SELECT entity, id, fields FROM sync_change WHERE sequence > ? OR position > ? ORDER BY position"
-        for row in try Row.fetchAll(db.cachedStatement(sql: sql), arguments: [done, done]) {
+        // A successor has a new sequence at an old place. Each end by its own index: what waits may be long.
+        let sql = """
+            SELECT entity, id, fields FROM sync_change WHERE position > ?1
+            UNION ALL SELECT entity, id, fields FROM sync_change INDEXED BY sync_change_successor
+            WHERE sequence <> position AND sequence > ?1
+            """
+        for row in try Row.fetchAll(db.cachedStatement(sql: sql), arguments: [done]) {
             let key = RecordKey(row[0], row[1])
             guard snapshots.sources.contains(key.entity), let entity = schema[key.entity] else { continue }
             for (name, delta) in try DeltaCodec.deltas(row[2], of: entity) {

@@ -41,9 +41,10 @@ public struct LastWriterDeltas: DeltaCalculation {
         return deltas.values.allSatisfy { $0.new.isSame(as: $0.old ?? .null) } ? nil : deltas
     }
 
-    /// `base` + `new` − `old`; whole numbers stay whole; `nil` where one is no number or the sum passes 64 bits.
+    /// `base` + `new` − `old`; whole numbers stay whole, no value counts as the whole number 0; `nil` where one is no number
+    /// or the sum passes 64 bits.
     private static func sum(_ delta: FieldDelta, onto base: FieldValue) -> FieldValue? {
-        switch (base, delta.old ?? .null, delta.new) {
+        switch (base.orZero, (delta.old ?? .null).orZero, delta.new.orZero) {
         case (.int(let a), .int(let b), .int(let c)):
             let (difference, o1) = c.subtractingReportingOverflow(b)
             let (total, o2) = a.addingReportingOverflow(difference)
@@ -69,6 +70,9 @@ public struct LastWriterDeltas: DeltaCalculation {
 }
 
 extension FieldValue {
+    /// 0 in place of no value: a field that nothing was added to yet.
+    fileprivate var orZero: FieldValue { isNull ? .int(0) : self }
+
     /// The number as a double; null counts as 0; `nil` for what is no number.
     var number: Double? {
         switch self {

@@ -67,8 +67,30 @@ struct Ledger: Sendable {
     // MARK: - Records
 
     /// The place of a record, read if need be; `nil` if nothing is known of it.
+    ///
+    /// What is above it is read with it, in a loop: a chain of records that refer to each other may be deeper than a stack.
     mutating func find(_ key: RecordKey, in source: some RecordSource) throws -> Int? {
         if let place = places[key] { return place }
+        guard let place = try read(key, in: source) else { return nil }
+        var open = [place]
+        while let next = open.popLast() {
+            var found: [Int] = []
+            for above in parentKeys(of: next) {
+                var known = places[above]
+                if known == nil {
+                    known = try read(above, in: source)
+                    if let known { open.append(known) }
+                }
+                if let known, !found.contains(known) { found.append(known) }
+            }
+            entries[next].parents = found
+            entries[next].keptParents = found.map { entries[$0].row }
+        }
+        return place
+    }
+
+    /// Reads a record that has no place yet; its parents are the caller's to find.
+    private mutating func read(_ key: RecordKey, in source: some RecordSource) throws -> Int? {
         guard let entity = rules[key.entity], let stored = try source.record(key) else { return nil }
         let place = entries.count
         entries.append(
@@ -77,8 +99,6 @@ struct Ledger: Sendable {
                 versionBefore: stored.version, isDead: stored.isDead, root: stored.root, keptRoot: stored.root,
                 isKept: true, size: stored.size))
         places[key] = place
-        entries[place].parents = try parents(of: place, in: source)
-        entries[place].keptParents = entries[place].parents.map { entries[$0].row }
         return place
     }
 
@@ -262,28 +282,35 @@ struct Ledger: Sendable {
     /// The places of the records that the declared references name.
     private mutating func parents(of place: Int, in source: some RecordSource) throws -> [Int] {
         var found: [Int] = []
-        for parent in entries[place].entity.parents {
-            guard case .string(let id) = entries[place].state.value(of: parent.field) else { continue }
-            if let above = try find(RecordKey(parent.entity, id), in: source), !found.contains(above) {
-                found.append(above)
-            }
+        for key in parentKeys(of: place) {
+            if let above = try find(key, in: source), !found.contains(above) { found.append(above) }
         }
         return found
     }
 
+    /// The records that the declared references name, known or not.
+    private func parentKeys(of place: Int) -> [RecordKey] {
+        entries[place].entity.parents.compactMap { parent in
+            guard case .string(let id) = entries[place].state.value(of: parent.field) else { return nil }
+            return RecordKey(parent.entity, id)
+        }
+    }
+
     /// The record above all others, by the first reference of each; in a circle the first by name.
     private func root(of place: Int) -> Int {
-        guard var above = entries[place].parents.first else { return place }
-        if entries[above].parents.isEmpty { return above }
-        var path = [place]
-        while let next = entries[above].parents.first {
-            if let start = path.firstIndex(of: above) {
-                return path[start...].min { entries[$0].key < entries[$1].key } ?? place
-            }
-            path.append(above)
+        var above = place
+        // Whoever goes further than there are records goes round.
+        for _ in entries.indices {
+            guard let next = entries[above].parents.first else { return above }
             above = next
         }
-        return above
+        var first = above
+        var next = entries[above].parents.first
+        while let present = next, present != above {
+            if entries[present].key < entries[first].key { first = present }
+            next = entries[present].parents.first
+        }
+        return first
     }
 
     /// Whether a record, or one above it, is dead by its own writes.
@@ -291,12 +318,10 @@ struct Ledger: Sendable {
         if entries[place].state.isDead { return true }
         guard !entries[place].parents.isEmpty else { return false }
         var queue = entries[place].parents
-        var next = 0
-        while next < queue.count {
-            let above = queue[next]
+        var seen = Set(queue)
+        while let above = queue.popLast() {
             if entries[above].state.isDead { return true }
-            for parent in entries[above].parents where !queue.contains(parent) { queue.append(parent) }
-            next += 1
+            for parent in entries[above].parents where seen.insert(parent).inserted { queue.append(parent) }
         }
         return false
     }

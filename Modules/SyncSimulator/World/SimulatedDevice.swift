@@ -122,6 +122,7 @@ final class SimulatedDevice {
         var configuration = StoreConfiguration()
         configuration.busyTimeout = 0
         configuration.clock = wallClock
+        configuration.monotonicClock = executor.clock
         configuration.keySeed = Int64(bitPattern: mixed)
         configuration.fixesTriggerClock = true
         configuration.executor = storeLane

@@ -37,6 +37,7 @@ final class Device: Sendable {
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         var settings = StoreConfiguration()
         settings.clock = wall
+        settings.monotonicClock = clock
         settings.fixesTriggerClock = true
         settings.keySeed = Int64(seed)
         settings.executor = executor

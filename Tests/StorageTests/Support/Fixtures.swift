@@ -2,6 +2,7 @@ import Foundation
 import GRDB
 @testable import Storage
 import SyncCore
+import SyncTesting
 import Testing
 
 /// A file of a test's own, taken away with its folder.
@@ -40,11 +41,16 @@ struct Fixture {
     let store: Store
     static let epoch = "e-1"
 
-    init(_ schema: Schema? = nil, file: TestFile? = nil, seed: Int64 = 7) throws {
+    /// - Parameter clock: by which slices are measured; by default it stands still, so that none is parted.
+    init(
+        _ schema: Schema? = nil, file: TestFile? = nil, seed: Int64 = 7,
+        clock: any _Concurrency.Clock<Duration> = VirtualClock()
+    ) throws {
         self.file = try file ?? TestFile()
         store = try Store(
             path: self.file.path, schema: schema ?? boardSchema(),
-            configuration: StoreConfiguration(clock: FixedClock(), keySeed: seed, fixesTriggerClock: true))
+            configuration: StoreConfiguration(
+                clock: FixedClock(), monotonicClock: clock, keySeed: seed, fixesTriggerClock: true))
     }
 
     /// Runs SQL as the app does.

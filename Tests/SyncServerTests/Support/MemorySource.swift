@@ -25,6 +25,15 @@ final class MemorySource: RecordSource {
     func settled(device: String) throws -> Int64 { 0 }
     func alias(of key: RecordKey) throws -> String? { nil }
 
+    /// A record as it was kept before, under the one of that row.
+    func keep(_ record: StoredRecord, as key: RecordKey, under parent: Int64?) {
+        records[key] = record
+        names[record.row] = key
+        lastRow = max(lastRow, record.row)
+        head = max(head, record.version)
+        if let parent { links[parent, default: []].insert(record.row) }
+    }
+
     /// One change as a request of its own.
     func decide(_ change: IncomingChange) throws -> Decision {
         var ledger = Ledger(rules: rules, protectedFields: [], head: head)

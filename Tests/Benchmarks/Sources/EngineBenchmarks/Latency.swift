@@ -156,6 +156,7 @@ private struct Line: Sendable {
     func device(_ seed: UInt64) throws -> LineDevice {
         var configuration = StoreConfiguration()
         configuration.clock = wall
+        configuration.monotonicClock = executor.clock
         configuration.fixesTriggerClock = true
         configuration.keySeed = Int64(seed)
         configuration.executor = executor.lane("store \(seed)")

@@ -7,7 +7,7 @@ package struct Figure: Sendable {
     package var unit: String
     /// The bare parts' value in the same unit.
     package var bare: Double
-    /// The greatest ratio of value to bare that is good enough.
+    /// The greatest ratio of value to bare that is good enough; infinite where none is set.
     package var goal: Double
 
     package init(name: String, what: String, value: Double, unit: String, bare: Double, goal: Double) {
@@ -23,14 +23,15 @@ package struct Figure: Sendable {
     package var met: Bool { ratio <= goal }
 
     package var line: String {
-        "\(name): \(Self.short(value)) \(unit), bare \(Self.short(bare)) \(unit), ratio \(Self.short(ratio)), "
-            + "goal \(Self.short(goal)): \(met ? "met" : "MISSED")\n    \(what)"
+        let aim = goal.isFinite ? "goal \(Self.short(goal)): \(met ? "met" : "MISSED")" : "no goal"
+        return "\(name): \(Self.short(value)) \(unit), bare \(Self.short(bare)) \(unit), ratio \(Self.short(ratio)), "
+            + "\(aim)\n    \(what)"
     }
 
     package var json: String {
         """
         {"name":"\(name)","what":"\(what)","value":\(value),"unit":"\(unit)","bare":\(bare),\
-        "ratio":\(ratio),"goal":\(goal),"met":\(met)}
+        "ratio":\(ratio),"goal":\(goal.isFinite ? "\(goal)" : "null"),"met":\(met)}
         """
     }
 

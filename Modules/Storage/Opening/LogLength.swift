@@ -1,0 +1,36 @@
+import Foundation
+import GRDB
+internal import GRDBSQLite
+
+/// How long the write-ahead log is, in pages, as the last commit of the writing connection left it.
+///
+/// SQLite tells a connection's hook after each commit; its own one, which it takes the place of, brings the log into the
+/// file once it is so long, and so does this one (`sqlite3_wal_autocheckpoint`).
+final class LogLength: @unchecked Sendable {  // the lock guards the field
+    /// In the commit that makes it so long, SQLite brings the log into the file itself. A captured write touches four pages
+    /// where a bare one touches one: as many writes for each.
+    private static let most: CInt = 4_000
+
+    private let lock = NSLock()
+    private var present = 0
+
+    var pages: Int { lock.withLock { present } }
+
+    /// Hears of the connection's commits. GRDB keeps the closure that calls this as long as the connection, and this with it.
+    func watch(_ db: Database) {
+        let context = Unmanaged.passUnretained(self).toOpaque()
+        _ = sqlite3_wal_hook(
+            db.sqliteConnection,
+            { context, connection, name, pages in
+                guard let context else { return SQLITE_OK }
+                Unmanaged<LogLength>.fromOpaque(context).takeUnretainedValue().note(pages)
+                // What it cannot do now the next commit does: others may read or be at it.
+                if pages >= LogLength.most {
+                    _ = sqlite3_wal_checkpoint_v2(connection, name, SQLITE_CHECKPOINT_PASSIVE, nil, nil)
+                }
+                return SQLITE_OK
+            }, context)
+    }
+
+    private func note(_ pages: CInt) { lock.withLock { present = Int(pages) } }
+}

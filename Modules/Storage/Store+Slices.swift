@@ -1,0 +1,144 @@
+import GRDB
+public import SyncCore
+
+extension Store {
+    /// Applies the slice, in as many transactions as its time asks for (``StoreConfiguration/longestSlice``): each has the
+    /// checkpoint at its last version, and the app's own writes come in between.
+    public func apply(_ slice: PageSlice) throws(StoreFailure) -> SliceReport {
+        var sum = SliceReport()
+        var rest = slice
+        while true {
+            let part = try applyPart(rest)
+            sum.add(part.report)
+            if part.report.wasDropped { return sum }
+            checkpointer?.logGrew()
+            tell(.page, part.report.touched)
+            stateSpeakers.speak()
+            if part.isLast { return sum }
+            rest.records.removeFirst(part.taken)
+        }
+    }
+
+    /// What one transaction did of a slice.
+    private struct Part {
+        var report: SliceReport
+        /// So many of its records.
+        var taken = 0
+        /// All of them, and what was held was tried again.
+        var isLast = true
+    }
+
+    /// SQLITE_CONSTRAINT_FOREIGNKEY.
+    static let foreignKeyCode = 787
+
+    private func applyPart(_ slice: PageSlice) throws(StoreFailure) -> Part {
+        do {
+            return try transact(slice, retriesHeld: true)
+        } catch let failure where failure.code == Self.foreignKeyCode {
+            // Perhaps it was a record held from before that broke the key, and none of these.
+            do {
+                return try transact(slice)
+            } catch let failure where failure.code == Self.foreignKeyCode {
+                return Part(report: try applyOneByOne(slice))
+            }
+        }
+    }
+
+    /// One transaction of a slice: as many of its records as there is time for.
+    private func transact(_ slice: PageSlice, retriesHeld: Bool = false) throws(StoreFailure) -> Part {
+        let records = slicePace.first(of: slice.records)
+        // What is out of order goes as a whole: a checkpoint stands above all that came before it.
+        let isDivisible = zip(records, records.dropFirst()).allSatisfy { $0.version <= $1.version }
+        var budget: SliceBudget?
+        let part = try transact(slice, records, movesCheckpoint: true) { db, applier in
+            // From here on others wait.
+            let time = SliceBudget(configuration.monotonicClock, most: configuration.longestSlice)
+            budget = time
+            let taken = try applier.apply(records, until: isDivisible ? { time.isSpent } : nil)
+            guard taken == slice.records.count else { return (taken, false) }
+            guard retriesHeld, applier.hasHeld else { return (taken, true) }
+            guard taken == 0 || !time.isSpent else { return (taken, false) }
+            try applier.retryHeld([.constraint, .unsent], limit: 100)
+            return (taken, true)
+        }
+        if let budget { slicePace.note(part.taken, took: budget.used) }
+        return part
+    }
+
+    /// - Parameter apply: says how many of the records it took, and whether that was all there was to do.
+    private func transact(
+        _ slice: PageSlice, _ records: [ServerRecord], movesCheckpoint: Bool,
+        _ apply: (Database, SliceApplier) throws -> (taken: Int, isLast: Bool)
+    ) throws(StoreFailure) -> Part {
+        let now = now
+        return try performEngine("applying a slice") { db in
+            let checkpoint = try Meta.integer(db, .checkpoint) ?? 0
+            let epoch = try Meta.text(db, .epoch)
+            var scopes = try Scopes.read(db)
+            guard slice.scopes == nil ? slice.from <= checkpoint && scopes == nil : scopes?.covers(slice) ?? false,
+                epoch == nil || epoch == slice.epoch
+            else {
+                return Part(report: SliceReport(wasDropped: true))
+            }
+            try Lease.check(db, leaseGeneration)
+            if epoch == nil { try Meta.set(db, .epoch, slice.epoch) }
+            let part = try context.deriving(db, now: now, ahead: context.snapshots.isEmpty ? [] : records.map(\.key)) {
+                let part = try RowWriter.applying(db) {
+                    let applier = try SliceApplier(db, context, now: now, unsent: unsentRecords)
+                    let (taken, isLast) = try apply(db, applier)
+                    return Part(report: applier.report, taken: taken, isLast: isLast)
+                }
+                return (part, part.report.touched)
+            }
+            let isWhole = part.taken == slice.records.count
+            let reached = isWhole ? slice.checkpoint : records[part.taken - 1].version
+            // A late copy of an earlier page takes nothing back.
+            if movesCheckpoint, scopes?.advance(to: reached) ?? false {
+                try scopes?.write(db)
+            } else if movesCheckpoint, scopes == nil, reached > checkpoint {
+                try Meta.set(db, .checkpoint, reached)
+            }
+            try Meta.raise(db, .highest, to: records.prefix(part.taken).lazy.map(\.version).max())
+            try Clock.observe(db, slice.stamp)
+            return part
+        }
+    }
+
+    /// A foreign key of the app's that the schema does not tell of broke at the commit: each record goes alone, the one
+    /// at fault is held, and the checkpoint moves when all are in.
+    private func applyOneByOne(_ slice: PageSlice) throws(StoreFailure) -> SliceReport {
+        var sum = SliceReport()
+        for record in slice.records {
+            do {
+                let part = try transact(slice, [record], movesCheckpoint: false) { _, applier in
+                    (try applier.apply([record]), true)
+                }
+                if part.report.wasDropped { return part.report }
+                sum.add(part.report)
+            } catch let failure where failure.code == Self.foreignKeyCode {
+                let now = now
+                try perform("holding a record") { db in
+                    try HeldRecords.hold(db, record, .constraint, detail: failure.message)
+                    try Journal.event(db, .quarantined, record.key, detail: failure.message, at: now)
+                }
+                sum.held += 1
+            }
+        }
+        var end = slice
+        end.records = []
+        let report = try transact(end, [], movesCheckpoint: true) { _, _ in (0, true) }.report
+        return report.wasDropped ? report : sum
+    }
+}
+
+extension SliceReport {
+    /// What one more transaction did.
+    fileprivate mutating func add(_ more: SliceReport) {
+        applied += more.applied
+        deleted += more.deleted
+        held += more.held
+        conflicts += more.conflicts
+        wasDropped = wasDropped || more.wasDropped
+        touched += more.touched
+    }
+}
