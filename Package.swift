@@ -71,7 +71,8 @@ let package = Package(
         .target(
             name: "SyncSimulator",
             dependencies: [
-                core, "SyncTesting", "Orchestrator", "SyncServer", "Storage", "Transport", httpTypes, sqlite, log,
+                core, "SyncTesting", "Orchestrator", "SyncServer", "Storage", "Transport", httpTypes, sqlite, sqliteC,
+                log,
             ],
             path: "Modules/SyncSimulator"),
 
