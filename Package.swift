@@ -71,7 +71,8 @@ let package = Package(
         .target(
             name: "SyncSimulator",
             dependencies: [
-                core, "SyncTesting", "Orchestrator", "SyncServer", "Storage", "Transport", httpTypes, sqlite, log,
+                core, "SyncTesting", "Orchestrator", "SyncServer", "Storage", "Transport", httpTypes, sqlite, sqliteC,
+                log, "CSQLiteMemory",
             ],
             path: "Modules/SyncSimulator"),
 
@@ -80,6 +81,9 @@ let package = Package(
             name: "Ferry", dependencies: [core, "Orchestrator"] + leaves.map { .target(name: $0) },
             path: "Modules/Ferry"),
 
+        .systemLibrary(
+            name: "CSQLiteMemory", path: "Modules/CSQLiteMemory", pkgConfig: "sqlite3",
+            providers: [.apt(["libsqlite3-dev"])]),
         .systemLibrary(
             name: "CZlib", path: "Modules/CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
 

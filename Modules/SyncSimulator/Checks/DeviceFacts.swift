@@ -27,47 +27,55 @@ struct DeviceFacts {
     let pass: Int64
     let deviceID: String
 
-    init(_ db: Database, _ schema: Schema) throws {
-        rows = try Rows(db, schema)
-        queue = try Row.fetchAll(
-            db.cachedStatement(
-                sql:
-                    "SELECT key, sequence, entity, id, operation, state, blockedBy FROM sync_change ORDER BY position"
-            )
-        ).map {
-            Queued(
-                key: $0[0], sequence: $0[1], record: RecordKey($0[2], $0[3]), operation: $0[4],
-                state: $0[5],
-                blockedBy: $0[6])
+    /// - Parameter parsed: what JSON texts mean, kept for the next time.
+    init(_ db: Database, _ schema: Schema, _ parsed: inout [String: FieldValue]) throws {
+        rows = try Rows(db, schema, &parsed)
+        var queue: [Queued] = []
+        try PlainRows(
+            db, "SELECT key, sequence, entity, id, operation, state, blockedBy FROM sync_change ORDER BY position"
+        ).forEach { row in
+            queue.append(
+                Queued(
+                    key: row.text(0), sequence: row.integer(1), record: RecordKey(row.text(2), row.text(3)),
+                    operation: row.integer(4), state: row.integer(5), blockedBy: row.isNull(6) ? nil : row.text(6)))
         }
+        self.queue = queue
         var versions: [RecordKey: Int64] = [:]
-        for row in try Row.fetchAll(
-            db.cachedStatement(sql: "SELECT entity, id, version FROM sync_record"))
-        {
-            versions[RecordKey(row[0], row[1])] = row[2]
+        try PlainRows(db, "SELECT entity, id, version FROM sync_record").forEach { row in
+            versions[RecordKey(row.text(0), row.text(1))] = row.integer(2)
         }
         self.versions = versions
-        held = Set(
-            try Row.fetchAll(db.cachedStatement(sql: "SELECT entity, id FROM sync_held")).map {
-                RecordKey($0[0], $0[1])
-            })
-        failures = Set(try String.fetchAll(db.cachedStatement(sql: "SELECT key FROM sync_failure")))
+        var held: Set<RecordKey> = []
+        try PlainRows(db, "SELECT entity, id FROM sync_held").forEach { row in
+            held.insert(RecordKey(row.text(0), row.text(1)))
+        }
+        self.held = held
+        var failures: Set<String> = []
+        try PlainRows(db, "SELECT key FROM sync_failure").forEach { row in failures.insert(row.text(0)) }
+        self.failures = failures
         // The engine's own reasons are these, and those that name the status of a whole answer.
-        let told = """
+        var refused: Set<String> = []
+        try PlainRows(
+            db,
+            """
             SELECT key FROM sync_failure WHERE reason ->> '$.status' IS NULL
             AND reason ->> '$.code' NOT IN ('tooManyAttempts', 'conflict', 'gone')
             """
-        refused = Set(try String.fetchAll(db.cachedStatement(sql: told)))
-        func meta(_ key: String) throws -> DatabaseValue {
-            try DatabaseValue.fetchOne(
-                db.cachedStatement(sql: "SELECT value FROM sync_meta WHERE key = ?"), arguments: [key])
-                ?? .null
+        ).forEach { row in refused.insert(row.text(0)) }
+        self.refused = refused
+        var (texts, numbers): ([String: String], [String: Int64]) = ([:], [:])
+        try PlainRows(
+            db, "SELECT key, value FROM sync_meta WHERE key IN ('checkpoint', 'epoch', 'passRuns', 'pass', 'device')"
+        ).forEach { row in
+            guard !row.isNull(1) else { return }
+            texts[row.text(0)] = row.text(1)
+            numbers[row.text(0)] = row.integer(1)
         }
-        checkpoint = Int64.fromDatabaseValue(try meta("checkpoint")) ?? 0
-        epoch = String.fromDatabaseValue(try meta("epoch"))
-        isInFullPass = Int64.fromDatabaseValue(try meta("passRuns")) == 1
-        pass = Int64.fromDatabaseValue(try meta("pass")) ?? 0
-        deviceID = String.fromDatabaseValue(try meta("device")) ?? ""
+        checkpoint = numbers["checkpoint"] ?? 0
+        epoch = texts["epoch"]
+        isInFullPass = numbers["passRuns"] == 1
+        pass = numbers["pass"] ?? 0
+        deviceID = texts["device"] ?? ""
     }
 
     /// Changes that wait to be decided: neither set aside nor blocked.

@@ -61,6 +61,13 @@ struct Memory {
         return found.sorted()
     }
 
+    /// Whether a verdict is owed a line for a change that the queue does not hold any more.
+    func owes(_ facts: DeviceFacts) -> Bool {
+        guard !owed.isEmpty else { return false }
+        let waiting = Set(facts.queue.map(\.key))
+        return owed.keys.contains { !waiting.contains($0) }
+    }
+
     /// I13: what is missing of the lines that verdicts must leave.
     mutating func missingLines(_ db: Database, _ facts: DeviceFacts, sent: [String: Change]) throws
         -> [String]

@@ -15,6 +15,7 @@ public enum SimulatorCommand {
         entities: [EntitySchema] = SimulationSchema.entities, deltas: any DeltaCalculation = LastWriterDeltas(),
         line: [String] = Array(CommandLine.arguments.dropFirst())
     ) throws {
+        SQLiteMemory.set()
         let arguments = try Arguments(line)
         let options = try arguments.options(entities, deltas)
         if arguments.prints {

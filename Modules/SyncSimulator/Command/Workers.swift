@@ -1,22 +1,20 @@
 import Foundation
 
-/// Runs seeds on several threads, each with seeds of its own.
+/// Runs seeds on several threads, each taking the next one as soon as it is free.
 enum Workers {
     /// - Returns: all threads' totals together. A seed that could not be run ends the program.
     static func run(
         seeds: Range<UInt64>, jobs: Int, until end: Date?,
         _ body: @escaping @Sendable (UInt64, inout RunTotals) throws -> Void
     ) -> RunTotals {
-        let shared = Shared()
-        DispatchQueue.concurrentPerform(iterations: max(jobs, 1)) { worker in  // live: a thread for each job
+        let shared = Shared(seeds)
+        DispatchQueue.concurrentPerform(iterations: max(jobs, 1)) { _ in  // live: a thread for each job
             var totals = RunTotals()
-            var seed = seeds.lowerBound + UInt64(worker)
-            while seed < seeds.upperBound, end.map({ Date() < $0 }) ?? true {  // live
+            while end.map({ Date() < $0 }) ?? true, let seed = shared.next() {  // live
                 do { try body(seed, &totals) } catch {
                     print("seed \(seed) could not be run: \(error)")
                     exit(2)
                 }
-                seed += UInt64(max(jobs, 1))
             }
             shared.add(totals)
         }
@@ -24,9 +22,16 @@ enum Workers {
     }
 
     private final class Shared: @unchecked Sendable {
-        // Sendable: `sum` is used under `lock` alone.
+        // Sendable: `sum` and `rest` are used under `lock` alone.
         private let lock = NSLock()
         private var sum = RunTotals()
+        private var rest: Range<UInt64>
+
+        init(_ seeds: Range<UInt64>) { rest = seeds }
+
+        /// In order: where the time ends the run, no seed between the first and the last was left out.
+        func next() -> UInt64? { lock.withLock { rest.popFirst() } }
+
         var totals: RunTotals { lock.withLock { sum } }
         func add(_ totals: RunTotals) { lock.withLock { sum.add(totals) } }
     }

@@ -32,7 +32,7 @@ enum LocalEdit: Sendable, Hashable {
     }
 }
 
-/// Column values and field values, as an app would turn one into the other.
+/// Field values as columns, as an app would write them; read they are by ``PlainRows``.
 enum Columns {
     static func value(_ value: FieldValue?) -> DatabaseValue {
         switch value ?? .null {
@@ -42,19 +42,6 @@ enum Columns {
         case .double(let number): number.databaseValue
         case .string(let text): text.databaseValue
         case .data, .array, .object: Self.json(value ?? .null).databaseValue
-        }
-    }
-
-    static func field(_ column: DatabaseValue, kind: FieldKind) throws -> FieldValue {
-        switch (column.storage, kind) {
-        case (.null, _): .null
-        case (.int64(let number), .boolean): .bool(number != 0)
-        case (.int64(let number), .real): .double(Double(number))
-        case (.int64(let number), _): .int(number)
-        case (.double(let number), _): .double(number)
-        case (.string(let text), .json): try FieldValue(json: text)
-        case (.string(let text), _): .string(text)
-        case (.blob(let bytes), _): .data([UInt8](bytes))
         }
     }
 
@@ -73,20 +60,20 @@ enum Columns {
 struct Rows: Sendable {
     var rows: [RecordKey: [String: FieldValue]] = [:]
 
-    init(_ db: Database, _ schema: Schema) throws {
+    /// - Parameter parsed: what JSON texts mean, kept for the next time.
+    init(_ db: Database, _ schema: Schema, _ parsed: inout [String: FieldValue]) throws {
         for entity in schema.entities {
             // Each column by name: a connection that knew the table before an update of the app brought a column would take
             // `*` for the columns that there were.
             let columns = ([entity.keyColumn] + entity.fields.map(\.column)).map { "\"\($0)\"" }.joined(separator: ", ")
-            let sql = "SELECT \(columns) FROM \"\(entity.table)\""
-            let cursor = try Row.fetchCursor(db.cachedStatement(sql: sql))
-            while let row = try cursor.next() {
+            try PlainRows(db, "SELECT \(columns) FROM \"\(entity.table)\"").forEach { row in
                 var fields: [String: FieldValue] = [:]
+                fields.reserveCapacity(entity.fields.count)
                 for (place, field) in entity.fields.enumerated() {
-                    let value = try Columns.field(row[place + 1], kind: field.kind)
+                    let value = try row.field(CInt(place + 1), kind: field.kind, &parsed)
                     if !value.isNull { fields[field.name] = value }
                 }
-                rows[RecordKey(entity.name, row[0])] = fields
+                rows[RecordKey(entity.name, row.text(0))] = fields
             }
         }
     }
@@ -144,6 +131,8 @@ struct EditMaker {
             }
             fields[field.name] = .string(parent.id)
         }
+        // Each column by name, as apps insert; for SQLite it is one statement then, compiled once.
+        for field in entity.fields where !field.isRequired && fields[field.name] == nil { fields[field.name] = .null }
         return [.insert(RecordKey(entity.name, ids.makeID()), fields)]
     }
 

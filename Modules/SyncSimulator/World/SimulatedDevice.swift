@@ -31,8 +31,10 @@ final class SimulatedDevice {
     private(set) var picture: [String: Data]?
     /// The files as they were backed up.
     var backup: [String: Data]?
-    /// What ``facts()`` found last, by how many statements the process had run.
-    private var known: (generation: Int, statements: Int, facts: DeviceFacts)?
+    /// What ``facts()`` found last, and how many rows the process had changed by then.
+    private var known: (generation: Int, changes: Int, facts: DeviceFacts)?
+    /// What JSON texts in its columns mean.
+    private var parsed: [String: FieldValue] = [:]
     /// Another process's connection that holds the file's lock.
     private var locker: DatabaseQueue?
 
@@ -254,11 +256,12 @@ final class SimulatedDevice {
 
     /// What its tables say; `nil` if the process is not alive.
     func facts() -> DeviceFacts? {
-        let place = (generation, hook.statements)
-        if let known, known.generation == place.0, known.statements == place.1, process != nil { return known.facts }
-        let facts = read { try DeviceFacts($0, schema) }
-        // Nobody else writes into a living device's file.
-        known = isDead ? nil : facts.map { (place.0, place.1, $0) }
+        guard let process else { return nil }
+        // Nobody else writes into a living device's file; SQLite counts each row that its one writer changes.
+        let changes = process.store.database.writeWithoutTransaction { $0.totalChangesCount }
+        if let known, known.generation == generation, known.changes == changes, !isDead { return known.facts }
+        let facts = read { try DeviceFacts($0, schema, &parsed) }
+        known = isDead ? nil : facts.map { (generation, changes, $0) }
         return facts
     }
 
