@@ -48,11 +48,22 @@ struct ReplayTests {
     /// Everything that a slice leaves, but for versions and times.
     private func state(_ f: Fixture) throws -> [String] {
         let all = [
-            "SELECT * FROM card ORDER BY id", "SELECT entity, id, base, extra FROM sync_record ORDER BY entity, id",
+            "SELECT * FROM card ORDER BY id",
+            "SELECT entity, id, base IS NULL, extra FROM sync_record ORDER BY entity, id",
             "SELECT entity, id, reason, detail, waitsID, record FROM sync_held ORDER BY entity, id",
             "SELECT key, field, mine, theirs, winner, rule, kind FROM sync_conflict ORDER BY key, field",
         ]
-        return try all.flatMap { try f.rows($0).map(\.description) }
+        let bases = try f.rows("SELECT id FROM sync_record WHERE entity = 'card' AND base IS NOT NULL ORDER BY id")
+            .map { row in
+                let key = RecordKey("card", row[0])
+                let work = try f.store.database.read {
+                    try RecordWork.load($0, key, f.store.schema, LastWriterDeltas())
+                }
+                let base = try #require(work).base
+                let fields = try FieldValue.object(base.fields).jsonText()
+                return "\(key) \(base.isLive) \(fields) \(base.stamps)"
+            }
+        return try all.flatMap { try f.rows($0).map(\.description) } + bases
     }
 
     @Test("I6 records that are replayed together end as those that are replayed one by one", arguments: 0..<12)

@@ -44,11 +44,13 @@ final class RecordMarks {
         let isNew = !pass.isRunning && records.allSatisfy { $0.version > highest }
         guard hasQueue || !isNew else { return Array(repeating: Look(), count: records.count) }
         if hasQueue { try unsent?.refresh(db) }
-        return try records.map { record in
-            let isUnsent = try hasQueue && unsent?.contains(record.key) ?? hasChanges(record.key)
-            guard isUnsent || !isNew else { return Look() }
-            return try find(record.key, isUnsent: isUnsent)
+        var looks = Array(repeating: Look(), count: records.count)
+        for index in records.indices {
+            let key = records[index].key
+            let isUnsent = try hasQueue && unsent?.contains(key) ?? hasChanges(key)
+            if isUnsent || !isNew { looks[index] = try find(key, isUnsent: isUnsent) }
         }
+        return looks
     }
 
     private func find(_ key: RecordKey, isUnsent: Bool = false) throws -> Look {

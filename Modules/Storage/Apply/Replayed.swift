@@ -3,8 +3,8 @@ import SyncCore
 
 /// What a record with unsent changes asks for beside its row, once the server's word came under them.
 struct Replayed {
-    /// The server's state, as it is stored; `nil` where nothing stands on top of it any more.
-    let base: String?
+    /// The server's state, as it is stored: the fields at least that changes wrote.
+    let base: String
     let conflicts: [Conflict]
 
     /// The server has another value than the base, and than what was written here on top.
@@ -52,6 +52,10 @@ extension SliceApplier {
             guard shown.isLive, try isComplete(record.key, record.fields, shown.fields, table),
                 try show(shown, entity)
             else { return false }
+            if shape == table.whole {
+                // The row says all that no change wrote.
+                server.fields = server.fields.filter { before[$0.key] != nil }
+            }
             let replayed = Replayed(
                 base: try StoredRecord.encode(server), conflicts: conflicts(changes, before, record, entity))
             let member = RowBatch.Member(record: record, extra: try extra(record, shape, entity), replayed: replayed)

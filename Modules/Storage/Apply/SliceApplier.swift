@@ -422,8 +422,9 @@ final class SliceApplier {
     func conflicts(
         _ changes: [StoredChange], _ before: [String: FieldValue], _ record: ServerRecord, _ entity: EntitySchema
     ) -> [Replayed.Conflict] {
-        entity.fields.compactMap { field in
-            guard let theirs = record.fields[field.name] else { return nil }
+        let written = Set(changes.lazy.filter { $0.operation != .delete }.flatMap(\.fields.keys))
+        return entity.fields.compactMap { field in
+            guard written.contains(field.name), let theirs = record.fields[field.name] else { return nil }
             let writes = changes.filter { $0.operation != .delete && $0.fields[field.name] != nil }
             guard let last = writes.last, let delta = last.fields[field.name] else { return nil }
             guard delta.rule != .sum, delta.rule != .union else { return nil }

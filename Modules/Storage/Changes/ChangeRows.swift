@@ -133,6 +133,18 @@ enum ChangeRows {
         return try Int.fetchOne(db.cachedStatement(sql: sql)) ?? 0
     }
 
+    /// How many rows there are, and the number of the last change made here.
+    static func extent(_ db: Database) throws -> (queued: Int, sequence: Int64) {
+        let row = try RawStatement(db, "SELECT queued, sequence, \(CaptureSQL.last) FROM sync_clock WHERE one = 1")
+        row.begin()
+        defer { row.begin() }
+        guard try row.step(), let queued = row.integer(0), let sequence = row.integer(1), let last = row.integer(2)
+        else {
+            return (0, 0)
+        }
+        return (Int(queued + max(0, last - sequence)), max(sequence, last))
+    }
+
     /// Keeps ``queued(_:)`` right after rows were made or taken away.
     static func count(_ db: Database, _ difference: Int) throws {
         guard difference != 0 else { return }

@@ -12,7 +12,7 @@ enum Opening {
     ) throws(StoreFailure) -> any DatabaseWriter {
         var settings = Configuration()
         settings.label = "Storage"
-        settings.busyMode = .timeout(configuration.busyTimeout)
+        settings.busyMode = Patience.mode(seconds: configuration.busyTimeout)
         // iOS ends a process that is suspended while it holds a lock: GRDB then breaks off (PRC-12).
         settings.observesSuspensionNotifications = true
         settings.prepareDatabase { db in

@@ -49,7 +49,7 @@ public struct StoreConfiguration: Sendable {
         synchronous: Synchronous = .normal, busyTimeout: Double = 5, deltas: any DeltaCalculation = LastWriterDeltas(),
         clock: any WallClock = SystemWallClock(),  // live
         monotonicClock: any _Concurrency.Clock<Duration> = ContinuousClock(),  // live
-        longestSlice: Duration = .milliseconds(20),
+        longestSlice: Duration = .milliseconds(15),
         keySeed: Int64? = nil, fixesTriggerClock: Bool = false,
         executor: (any SerialExecutor)? = FileExecutor(),  // live
         createsTables: Bool = true, migrations: AppMigrations? = nil, snapshots: [SnapshotBuilder] = [],

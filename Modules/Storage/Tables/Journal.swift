@@ -48,17 +48,26 @@ enum Journal {
         _ db: Database, _ kind: Conflict, change: String?, _ record: RecordKey, field: String?, mine: FieldValue?,
         theirs: FieldValue?, winner: String?, rule: MergeRule, at now: Int64
     ) throws {
-        try db.cachedStatement(
-            sql: """
-                INSERT INTO sync_conflict (key, entity, id, field, mine, theirs, winner, rule, at, kind)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-                ON CONFLICT (key, field, kind) DO UPDATE SET mine = excluded.mine, theirs = excluded.theirs,
-                winner = excluded.winner, at = excluded.at
-                """
-        ).execute(arguments: [
-            change, record.entity, record.id, field, mine?.jsonText(), theirs?.jsonText(), winner, rule.rawValue, now,
-            kind.rawValue,
-        ])
+        let statement = try RawStatement(
+            db,
+            """
+            INSERT INTO sync_conflict (key, entity, id, field, mine, theirs, winner, rule, at, kind)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            ON CONFLICT (key, field, kind) DO UPDATE SET mine = excluded.mine, theirs = excluded.theirs,
+            winner = excluded.winner, at = excluded.at
+            """)
+        statement.begin()
+        statement.add(change)
+        statement.add(record.entity)
+        statement.add(record.id)
+        statement.add(field)
+        statement.add(try mine?.jsonText())
+        statement.add(try theirs?.jsonText())
+        statement.add(winner)
+        statement.add(rule.rawValue)
+        statement.add(now)
+        statement.add(kind.rawValue)
+        try statement.run()
     }
 
     /// Notes that something happened.

@@ -1,4 +1,4 @@
-/// Where pages go: a slice with its checkpoint in one transaction.
+/// Where pages go: a slice with its checkpoint in one transaction, or in parts of which each has its own.
 ///
 /// Asked for by the Orchestrator, given by Storage. An implementer guarantees I4, I5 and I6: a slice and the checkpoint
 /// at its last version stand together or not at all, the checkpoint is never ahead, and an unsent local value is what
@@ -7,6 +7,7 @@ public protocol RecordStore: Sendable {
     /// What the next request must say of this device.
     func position() async throws(StoreFailure) -> SyncPosition
     /// Applies the records in version order and sets the checkpoint; a record that cannot be applied is held, with its reason.
+    /// What was applied before a failure may stand, with the checkpoint at its last version.
     func apply(_ slice: PageSlice) async throws(StoreFailure) -> SliceReport
     /// Notes the server's data set and epoch on the first answer.
     func bind(dataset: String?, epoch: String) async throws(StoreFailure)

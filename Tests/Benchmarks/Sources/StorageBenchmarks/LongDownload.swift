@@ -16,7 +16,7 @@ enum LongDownload {
         let records = Int(ProcessInfo.processInfo.environment["FERRY_RECORDS"] ?? "") ?? 1_000_000
         try await store.database.write { try $0.execute(sql: "INSERT INTO card (id, field0) VALUES ('mine', 'x')") }
         let alone = User(store.database, "1").start()
-        Thread.sleep(forTimeInterval: 10)  // live: so long it writes alone
+        try await Task.sleep(for: .seconds(10))  // live: so long it writes alone
         let before = alone.end()
         let start = memory()
         var peak = start
