@@ -6,7 +6,7 @@ public import SyncCore
 /// The app reads and writes its own tables through ``database`` with plain GRDB or SQL; triggers record what it writes.
 /// What the engine does goes through the methods here, each one transaction. GRDB is called synchronously on the
 /// actor's own serial executor, so that a busy file blocks no cooperative thread.
-public actor Store {
+public actor Store: ThreadSharing {
     /// The app's own access: reads and writes with plain GRDB, captured by triggers.
     public nonisolated let database: any DatabaseWriter
     /// The declared entities.
@@ -37,6 +37,9 @@ public actor Store {
     public nonisolated var unownedExecutor: UnownedSerialExecutor {
         executor.asUnownedSerialExecutor()
     }
+
+    /// The store's own thread, where it has one; an executor that a configuration brings has its own rules.
+    public nonisolated var taskExecutor: (any TaskExecutor)? { (executor as? FileExecutor)?.tasks }
 
     /// Opens the file, which is made where there is none.
     ///

@@ -14,6 +14,13 @@ extension UploadQueue {
         guard !isRunning else { return }
         isRunning = true
         defer { isRunning = false }
+        // A request wakes one thread less on its way out and one less on its way back.
+        await withTaskExecutorPreference((home as? any ThreadSharing)?.taskExecutor) {
+            await runOn(sender, gate)
+        }
+    }
+
+    private func runOn(_ sender: any ChangeSender, _ gate: any Gate) async {
         machine.isSingle = true
         let (wakes, waking) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         self.waking = waking
