@@ -31,6 +31,8 @@ public actor Store: ThreadSharing {
     let unsentRecords = UnsentRecords()
     /// The page that is asked for.
     var pageDeaths = PageDeaths()
+    /// What was looked at of the queue's next turn, while a request is under way.
+    var ahead: TurnAhead?
     /// How often others had committed, and the number of the last change, at the last look.
     var others: (version: Int64, sequence: Int64)?
 
@@ -138,6 +140,36 @@ public actor Store: ThreadSharing {
 
     // MARK: - Performing
 
+    /// One write transaction of the engine's where the file is still as it was looked at: nothing need be asked again, and
+    /// nothing that is written here makes a change.
+    /// - Returns: `nil` where it is not; nothing was written then.
+    func performKnown<T>(
+        _ doing: String, _ file: FileVersion, _ body: (Database) throws -> T
+    ) throws(StoreFailure) -> T? {
+        do {
+            let breaker = configuration.statementHook == nil ? nil : breaker
+            let pages = pageDeaths
+            let result = try database.writeWithoutTransaction { db in
+                try Self.inKnownTransaction(db, file) { db in
+                    if configuration.fixesTriggerClock {
+                        try Clock.setWall(db, configuration.clock.nowMilliseconds)
+                    }
+                    breaker?.begin()
+                    try pages.write(db)
+                    let result = try body(db)
+                    observer.note(false)
+                    try breaker?.check()
+                    return result
+                }
+            }
+            if result != nil { pageDeaths.noteWritten() }
+            return result
+        } catch {
+            unsentRecords.forget()
+            throw failure(error, doing)
+        }
+    }
+
     /// One write transaction.
     func perform<T>(_ doing: String, _ body: (Database) throws -> T) throws(StoreFailure) -> T {
         do {
@@ -161,6 +193,26 @@ public actor Store: ThreadSharing {
         } catch {
             unsentRecords.forget()
             throw failure(error, doing)
+        }
+    }
+
+    /// GRDB compiles the beginning and the end of each transaction anew; here they stay compiled.
+    private static func inKnownTransaction<T>(
+        _ db: Database, _ file: FileVersion, _ body: (Database) throws -> T
+    ) throws -> T? {
+        try db.cachedStatement(sql: "BEGIN IMMEDIATE TRANSACTION").execute()
+        do {
+            guard FileVersion(db) == file else {
+                try db.rollback()
+                return nil
+            }
+            let result = try body(db)
+            try db.cachedStatement(sql: "COMMIT TRANSACTION").execute()
+            return result
+        } catch {
+            // SQLite has undone it already where the file is at fault.
+            if db.isInsideTransaction { try db.rollback() }
+            throw error
         }
     }
 

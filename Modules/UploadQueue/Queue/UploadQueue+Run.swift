@@ -85,12 +85,11 @@ extension UploadQueue {
     private func send(
         _ claim: Claim, _ sender: any ChangeSender, _ gate: any Gate
     ) async throws(StoreFailure) -> (Take, isOpen: Bool) {
-        let answer: Result<[ChangeResult], ExchangeFailure>
-        do throws(ExchangeFailure) {
-            answer = .success(try await sender.send(claim.changes.map(\.change), deviceID: claim.deviceID))
-        } catch {
-            answer = .failure(error)
-        }
+        async let answering = Self.answer(to: claim, sender)
+        // Only the network is at work now: what can be looked at before the answer is not looked at after it.
+        async let looking: Void = lookAhead(of: claim)
+        let answer = await answering
+        await looking
         let claimsNext = await isOpen(gate)
         let take: Take
         switch answer {
@@ -103,6 +102,21 @@ extension UploadQueue {
             take = try await settle(claim, failure: failure, urgency: .routine, claimsNext: claimsNext)
         }
         return (take, claimsNext)
+    }
+
+    private func lookAhead(of claim: Claim) async {
+        guard claim.summary.pending > 0 else { return }
+        await log.prepare(after: claim, limits: machine.limits)
+    }
+
+    private static func answer(
+        to claim: Claim, _ sender: any ChangeSender
+    ) async -> Result<[ChangeResult], ExchangeFailure> {
+        do throws(ExchangeFailure) {
+            return .success(try await sender.send(claim.changes.map(\.change), deviceID: claim.deviceID))
+        } catch {
+            return .failure(error)
+        }
     }
 
     private func probe(_ sender: any ChangeSender) async throws(StoreFailure) {
