@@ -3,6 +3,10 @@ public import SyncCore
 
 extension Store: ChangeLog {
     public func settle(_ settlement: Settlement, claim: ClaimLimits?) throws(StoreFailure) -> Claim {
+        if let result = try settleAhead(settlement, claim: claim) {
+            stateSpeakers.speak()
+            return result
+        }
         let now = now
         let generation = leaseGeneration
         let (result, touched) = try performWithHeld("settling the queue") { db, isRetrying in

@@ -6,7 +6,7 @@ public import SyncCore
 /// The app reads and writes its own tables through ``database`` with plain GRDB or SQL; triggers record what it writes.
 /// What the engine does goes through the methods here, each one transaction. GRDB is called synchronously on the
 /// actor's own serial executor, so that a busy file blocks no cooperative thread.
-public actor Store {
+public actor Store: ThreadSharing {
     /// The app's own access: reads and writes with plain GRDB, captured by triggers.
     public nonisolated let database: any DatabaseWriter
     /// The declared entities.
@@ -33,12 +33,17 @@ public actor Store {
     var slicePace: SlicePace
     /// The page that is asked for.
     var pageDeaths = PageDeaths()
+    /// What was looked at of the queue's next turn, while a request is under way.
+    var ahead: TurnAhead?
     /// How often others had committed, and the number of the last change, at the last look.
     var others: (version: Int64, sequence: Int64)?
 
     public nonisolated var unownedExecutor: UnownedSerialExecutor {
         executor.asUnownedSerialExecutor()
     }
+
+    /// The store's own thread, where it has one; an executor that a configuration brings has its own rules.
+    public nonisolated var taskExecutor: (any TaskExecutor)? { (executor as? FileExecutor)?.tasks }
 
     /// Opens the file, which is made where there is none.
     ///
@@ -138,6 +143,36 @@ public actor Store {
 
     // MARK: - Performing
 
+    /// One write transaction of the engine's where the file is still as it was looked at: nothing need be asked again, and
+    /// nothing that is written here makes a change.
+    /// - Returns: `nil` where it is not; nothing was written then.
+    func performKnown<T>(
+        _ doing: String, _ file: FileVersion, _ body: (Database) throws -> T
+    ) throws(StoreFailure) -> T? {
+        do {
+            let breaker = configuration.statementHook == nil ? nil : breaker
+            let pages = pageDeaths
+            let result = try database.writeWithoutTransaction { db in
+                try Self.inKnownTransaction(db, file) { db in
+                    if configuration.fixesTriggerClock {
+                        try Clock.setWall(db, configuration.clock.nowMilliseconds)
+                    }
+                    breaker?.begin()
+                    try pages.write(db)
+                    let result = try body(db)
+                    observer.note(false)
+                    try breaker?.check()
+                    return result
+                }
+            }
+            if result != nil { pageDeaths.noteWritten() }
+            return result
+        } catch {
+            unsentRecords.forget()
+            throw failure(error, doing)
+        }
+    }
+
     /// One write transaction.
     func perform<T>(_ doing: String, _ body: (Database) throws -> T) throws(StoreFailure) -> T {
         do {
@@ -161,6 +196,26 @@ public actor Store {
         } catch {
             unsentRecords.forget()
             throw failure(error, doing)
+        }
+    }
+
+    /// GRDB compiles the beginning and the end of each transaction anew; here they stay compiled.
+    private static func inKnownTransaction<T>(
+        _ db: Database, _ file: FileVersion, _ body: (Database) throws -> T
+    ) throws -> T? {
+        try db.cachedStatement(sql: "BEGIN IMMEDIATE TRANSACTION").execute()
+        do {
+            guard FileVersion(db) == file else {
+                try db.rollback()
+                return nil
+            }
+            let result = try body(db)
+            try db.cachedStatement(sql: "COMMIT TRANSACTION").execute()
+            return result
+        } catch {
+            // SQLite has undone it already where the file is at fault.
+            if db.isInsideTransaction { try db.rollback() }
+            throw error
         }
     }
 

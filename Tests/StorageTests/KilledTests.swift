@@ -86,15 +86,18 @@ struct KilledTests {
         #expect(outcomes.all == ["1 0 b1Mine", "4 1 b1Mine1 b2C"])
     }
 
-    @Test("PRC-06, I1 a verdict with the claim of the next: all of it, or the change is still there with its key")
-    func verdict() async throws {
+    @Test(
+        "PRC-06, I1 a verdict with the claim of the next: all of it, or the change is still there with its key",
+        arguments: [false, true])
+    func verdict(isLookedAhead: Bool) async throws {
         let outcomes = Tally()
         let keys = Tally()
         let moments = try await kill { store in
             try await store.write { try $0.execute(sql: "INSERT INTO board (id, name) VALUES ('b1', 'A')") }
             try await store.write { try $0.execute(sql: "INSERT INTO board (id, name) VALUES ('b2', 'B')") }
-            _ = try await store.settle(Settlement(), claim: ClaimLimits(maxChanges: 1))
+            let claim = try await store.settle(Settlement(), claim: ClaimLimits(maxChanges: 1))
             keys.add(try await store.queued()[0].change.id)
+            if isLookedAhead { await store.prepare(after: claim, limits: ClaimLimits(maxChanges: 1)) }
         } during: { store in
             let key = keys.all[0]
             let outcome = Settlement.Outcome(

@@ -1,4 +1,3 @@
-import Dispatch
 public import SyncCore
 
 /// How a ``Store`` opens and runs; the defaults are for an app.
@@ -70,17 +69,5 @@ public struct StoreConfiguration: Sendable {
         self.snapshots = snapshots
         self.installToken = installToken
         self.statementHook = statementHook
-    }
-}
-
-/// A serial executor on a thread of the system's own: what it runs may block on a file.
-public final class FileExecutor: SerialExecutor {
-    private let queue = DispatchQueue(label: "storage")  // live
-
-    public init() {}
-
-    public func enqueue(_ job: consuming ExecutorJob) {
-        let job = UnownedJob(job)
-        queue.async { job.runSynchronously(on: self.asUnownedSerialExecutor()) }
     }
 }

@@ -12,10 +12,19 @@ public protocol ChangeLog: Sendable {
     /// is passed, but for a first change or unit that passes it alone.
     /// - Throws: ``StoreFailure``; then nothing was recorded and nothing claimed.
     func settle(_ settlement: Settlement, claim: ClaimLimits?) async throws(StoreFailure) -> Claim
+    /// A hint, while the answer to this claim is awaited: when it is settled, a claim with these limits is likely to follow.
+    ///
+    /// A log may look ahead, so that the settlement need not; it changes nothing that anybody can see, and what it found is
+    /// of use only as long as nothing else has happened. By default it does nothing.
+    func prepare(after claim: Claim, limits: ClaimLimits) async
     /// The queue's counts and its durable schedule.
     func summary() async throws(StoreFailure) -> QueueSummary
     /// Speaks after each commit that put something into the queue or freed it; starts silent, keeps only the newest.
     func notices() -> AsyncStream<Void>
+}
+
+extension ChangeLog {
+    public func prepare(after claim: Claim, limits: ClaimLimits) async {}
 }
 
 /// How much one claim may take.

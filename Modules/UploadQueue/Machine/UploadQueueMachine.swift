@@ -68,6 +68,13 @@ struct UploadQueueMachine: Sendable {
         size = BatchSize(configured: policy.limits.maxChanges)
     }
 
+    /// How much a claim may take now.
+    var limits: ClaimLimits {
+        var limits = policy.limits
+        limits.maxChanges = isSingle ? 1 : size.current
+        return limits
+    }
+
     /// Whether the log's schedule is known.
     var isLoaded: Bool { durable != nil }
 
@@ -218,8 +225,6 @@ struct UploadQueueMachine: Sendable {
             plan.refusal = .wait(
                 untilMilliseconds: now.wall, cause: "something else is asked first, to see whether the server works")
         } else {
-            var limits = policy.limits
-            limits.maxChanges = isSingle ? 1 : size.current
             plan.limits = limits
         }
     }

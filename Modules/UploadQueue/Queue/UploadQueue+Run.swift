@@ -14,6 +14,13 @@ extension UploadQueue {
         guard !isRunning else { return }
         isRunning = true
         defer { isRunning = false }
+        // A request wakes one thread less on its way out and one less on its way back.
+        await withTaskExecutorPreference((home as? any ThreadSharing)?.taskExecutor) {
+            await runOn(sender, gate)
+        }
+    }
+
+    private func runOn(_ sender: any ChangeSender, _ gate: any Gate) async {
         machine.isSingle = true
         let (wakes, waking) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         self.waking = waking
@@ -78,12 +85,11 @@ extension UploadQueue {
     private func send(
         _ claim: Claim, _ sender: any ChangeSender, _ gate: any Gate
     ) async throws(StoreFailure) -> (Take, isOpen: Bool) {
-        let answer: Result<[ChangeResult], ExchangeFailure>
-        do throws(ExchangeFailure) {
-            answer = .success(try await sender.send(claim.changes.map(\.change), deviceID: claim.deviceID))
-        } catch {
-            answer = .failure(error)
-        }
+        async let answering = Self.answer(to: claim, sender)
+        // Only the network is at work now: what can be looked at before the answer is not looked at after it.
+        async let looking: Void = lookAhead(of: claim)
+        let answer = await answering
+        await looking
         let claimsNext = await isOpen(gate)
         let take: Take
         switch answer {
@@ -96,6 +102,21 @@ extension UploadQueue {
             take = try await settle(claim, failure: failure, urgency: .routine, claimsNext: claimsNext)
         }
         return (take, claimsNext)
+    }
+
+    private func lookAhead(of claim: Claim) async {
+        guard claim.summary.pending > 0 else { return }
+        await log.prepare(after: claim, limits: machine.limits)
+    }
+
+    private static func answer(
+        to claim: Claim, _ sender: any ChangeSender
+    ) async -> Result<[ChangeResult], ExchangeFailure> {
+        do throws(ExchangeFailure) {
+            return .success(try await sender.send(claim.changes.map(\.change), deviceID: claim.deviceID))
+        } catch {
+            return .failure(error)
+        }
     }
 
     private func probe(_ sender: any ChangeSender) async throws(StoreFailure) {

@@ -30,7 +30,7 @@ public actor UploadQueue {
     private var drain: UploadProgress?
     let streams = UploadStreams()
     /// Whose executor this runs on.
-    private nonisolated let home: any Actor
+    nonisolated let home: any Actor
 
     public nonisolated var unownedExecutor: UnownedSerialExecutor { home.unownedExecutor }
 

@@ -7,7 +7,7 @@ import Testing
 
 /// One change after another: the short way of a turn against the general one.
 @Suite struct SingleTurnTests {
-    private static let tables = [
+    static let tables = [
         "sync_change", "sync_record", "sync_clock", "sync_failure", "sync_conflict", "sync_event", "board", "list",
         "card",
     ]
@@ -53,41 +53,49 @@ import Testing
         try await store.close()
     }
 
-    @Test("whatever came before, the short way and the general one leave the same", arguments: 0..<24 as Range<UInt64>)
+    @Test(
+        "whatever came before, the short way, looked at ahead or not, and the general one leave the same",
+        arguments: 0..<24 as Range<UInt64>)
     func same(seed: UInt64) async throws {
         var chance = SeededGenerator(seed: seed)
         let short = try Fixture(seed: 3)
         let general = try Fixture(seed: 3)
-        for fixture in [short, general] { try await fixture.applyBoard() }
+        let ahead = try Fixture(seed: 3)
+        let all = [short, general, ahead]
+        for fixture in all { try await fixture.applyBoard() }
         let nothing = Claim(changes: [], settled: 0, deviceID: "", summary: QueueSummary())
-        var claims = [nothing, nothing]
+        var claims = [nothing, nothing, nothing]
         var version: Int64 = 10
         for step in 0..<120 {
             let number = Int.random(in: 0..<6, using: &chance)
+            let limits = ClaimLimits(maxChanges: 1, merges: seed % 2 == 0)
+            let isLate = Bool.random(using: &chance)
+            if !isLate { await ahead.store.prepare(after: claims[2], limits: limits) }
             if Int.random(in: 0..<3, using: &chance) > 0 {
                 let sql = Self.edit(step, number, &chance)
-                for fixture in [short, general] { try fixture.sql(sql) }
+                for fixture in all { try fixture.sql(sql) }
             }
+            if isLate { await ahead.store.prepare(after: claims[2], limits: limits) }
             version += 1
             let kind = Self.verdict(claims[0].changes.first, version, &chance)
             let page = Int.random(in: 0..<12, using: &chance) == 0
             let told = record("card", "c\(number)", version, ["name": .string("server \(step)"), "idList": "l1"])
-            for (index, fixture) in [short, general].enumerated() {
+            for (index, fixture) in all.enumerated() {
                 if page { try await fixture.apply(told) }
                 let outcomes = claims[index].changes.map {
                     Settlement.Outcome(changeID: $0.change.id, kind: kind)
                 }
                 // A settlement that brings a schedule goes the general way.
-                let settlement = Settlement(outcomes: outcomes, schedule: index == 0 ? nil : QueueSchedule())
-                let limits = ClaimLimits(maxChanges: 1, merges: seed % 2 == 0)
+                let settlement = Settlement(outcomes: outcomes, schedule: index == 1 ? QueueSchedule() : nil)
                 claims[index] = try await fixture.store.settle(settlement, claim: limits)
             }
-            // Only the two devices' own ids differ.
-            claims[1].deviceID = claims[0].deviceID
-            #expect(claims[0] == claims[1], "step \(step)")
+            // Only the devices' own ids differ.
+            for index in 1...2 { claims[index].deviceID = claims[0].deviceID }
+            #expect(claims[0] == claims[1] && claims[0] == claims[2], "step \(step)")
         }
         for table in Self.tables {
-            #expect(try Self.dump(short, table) == Self.dump(general, table), "\(table)")
+            let rows = try Self.dump(general, table)
+            #expect(try Self.dump(short, table) == rows && Self.dump(ahead, table) == rows, "\(table)")
         }
         #expect(
             try short.text("SELECT value FROM sync_meta WHERE key = 'highest'")
@@ -121,7 +129,7 @@ import Testing
         }
     }
 
-    private static func dump(_ fixture: Fixture, _ table: String) throws -> [String] {
+    static func dump(_ fixture: Fixture, _ table: String) throws -> [String] {
         try fixture.rows("SELECT * FROM \(table) ORDER BY 1, 2").map(\.description)
     }
 }

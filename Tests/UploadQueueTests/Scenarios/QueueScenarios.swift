@@ -285,6 +285,29 @@ struct QueueScenarios {
         #expect(try await scene.keys().isEmpty)
     }
 
+    @Test(
+        "QUE-07 QUE-09 NET-02 what is written or taken back while a request is under way counts for the next one",
+        arguments: LogKind.allCases, 0..<8 as Range<UInt64>)
+    func meanwhile(kind: LogKind, seed: UInt64) async throws {
+        let scene = try Scene(kind)
+        try await scene.boards(12)
+        let busy = BusySender(scene, seed: seed)
+        await withTaskGroup(of: Void.self) { group in
+            let queue = scene.queue
+            group.addTask { await queue.run(sender: busy, gate: FakeGate()) }
+            for await counts in queue.counts() where counts.waiting + counts.inFlight == 0 { break }
+            group.cancelAll()
+        }
+        #expect(busy.faults.isEmpty)
+        // Each key went once, and had one effect; nothing was sent that had been taken back before.
+        #expect(Set(busy.seen).count == busy.seen.count)
+        #expect(scene.server.effects.map(\.change.id) == busy.seen)
+        #expect(busy.taken.isDisjoint(with: busy.seen))
+        for (id, name) in busy.names { #expect(scene.serverNames["board \(id)"] ?? nil == .string(name)) }
+        for (id, name) in busy.names where kind == .sqlite { #expect(try await scene.shownName(id) == name) }
+        try await scene.expectNothingLeft()
+    }
+
     @Test("QUE-18 a pause or a stop while a request is out marks nothing as sent", arguments: LogKind.allCases)
     func pause(kind: LogKind) async throws {
         let scene = try Scene(kind, policy: UploadPolicy(limits: ClaimLimits(maxChanges: 1)))
@@ -380,5 +403,64 @@ struct QueueScenarios {
         // At the greatest number there is, it can only be set aside.
         let attempts = try await scene.log.queued().map(\.attempts) + scene.log.failures().map(\.queued.attempts)
         #expect(attempts == [count == .max ? .max : count + 2])
+    }
+}
+
+/// A server under whose requests an app goes on working: it writes and takes back, before or after anybody looked ahead.
+private final class BusySender: ChangeSender, @unchecked Sendable {
+    // Sendable: `run` sends one request after another, and the test looks when it is over.
+    private let scene: Scene
+    private var chance: SeededGenerator
+    private var left = 40
+    private(set) var seen: [String] = []
+    /// The keys that were taken back.
+    private(set) var taken: Set<String> = []
+    /// What the boards are called at the end.
+    private(set) var names: [String: String] = [:]
+    private(set) var faults: [any Error] = []
+
+    init(_ scene: Scene, seed: UInt64) {
+        self.scene = scene
+        chance = SeededGenerator(seed: seed)
+        for number in 0..<12 { names["b\(number)"] = "b\(number)" }
+    }
+
+    func probe() async throws(ExchangeFailure) {}
+
+    func send(_ changes: [Change], deviceID: String) async throws(ExchangeFailure) -> [ChangeResult] {
+        seen += changes.map(\.id)
+        do {
+            // Time for a look ahead, or none.
+            for _ in 0..<Int.random(in: 0..<4, using: &chance) { _ = try await scene.log.summary() }
+            if left > 0, Int.random(in: 0..<3, using: &chance) > 0 { try await work() }
+            let request = ExchangeRequest(
+                cycleID: "cycle-\(seen.count)", deviceID: deviceID, settled: 0, limit: 1, isStrict: false,
+                changes: changes)
+            return try scene.server.answer(request).results
+        } catch {
+            faults.append(error)
+            return []
+        }
+    }
+
+    private func work() async throws {
+        left -= 1
+        let waiting = try await scene.log.queued().filter { $0.state == .pending }
+        let id = "b\(Int.random(in: 0..<12, using: &chance))"
+        switch Int.random(in: 0..<4, using: &chance) {
+        case 0:
+            names["n\(left)"] = "n\(left)"
+            try await scene.write(.board("n\(left)"))
+        case 1:
+            // The next one, or one behind it: a rename, so that the board stays.
+            guard let queued = waiting.first(where: { $0.change.operation == .update }) else { return }
+            guard case .cancelled(let keys) = try await scene.queue.cancel(queued.change.id) else { return }
+            taken.formUnion(keys)
+            names[queued.change.record.id] = nil
+        default:
+            guard names[id] != nil else { return }
+            names[id] = "\(id) renamed \(left)"
+            try await scene.write(.rename(id, to: "\(id) renamed \(left)"))
+        }
     }
 }
