@@ -82,8 +82,7 @@ let package = Package(
             path: "Modules/Ferry"),
 
         .systemLibrary(
-            name: "CSQLiteMemory", path: "Modules/CSQLiteMemory", pkgConfig: "sqlite3",
-            providers: [.apt(["libsqlite3-dev"])]),
+            name: "CSQLiteMemory", path: "Modules/CSQLiteMemory", providers: [.apt(["libsqlite3-dev"])]),
         .systemLibrary(
             name: "CZlib", path: "Modules/CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
 
