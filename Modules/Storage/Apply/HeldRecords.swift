@@ -55,6 +55,11 @@ enum HeldRecords {
             arguments: [key.entity, key.id])
     }
 
+    /// The one that is held of this record.
+    static func find(_ db: Database, _ key: RecordKey) throws -> ServerRecord? {
+        try fetch(db, "WHERE entity = ? AND id = ?", [key.entity, key.id]).first
+    }
+
     static func count(_ db: Database) throws -> Int {
         try Int.fetchOne(db.cachedStatement(sql: "SELECT count(*) FROM sync_held")) ?? 0
     }

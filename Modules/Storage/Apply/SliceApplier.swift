@@ -276,7 +276,8 @@ final class SliceApplier {
         let row = try table.writer.read(db, record.key.id)
         let before = Base.state(stored: stored, changes: changes, row: row, entity: table.entity)
         let isLoss = try pass.journalsLosses && stored != nil && pass.isNew(db, record.key)
-        if isLoss {
+        // What was dead in the old history had no row to lose.
+        if isLoss, before.isLive {
             try noteLosses(record, before, table.entity)
         }
         var server = RecordState(isLive: record.presence == .live, fields: before.fields, stamps: before.stamps)

@@ -6,12 +6,12 @@ extension Settling {
     /// of a settlement are done by one statement each for versions and queue.
     ///
     /// It is that simple where the server did as it was asked and had nothing to add, the change is no delete, the
-    /// record has no base of its own, and no earlier change of the record is undecided.
+    /// record has no base of its own, nothing is held, and no earlier change of the record is undecided.
     /// - Returns: the other outcomes, in their order.
     mutating func acknowledgeMany(
         _ db: Database, _ outcomes: [Settlement.Outcome]
     ) throws -> [Settlement.Outcome] {
-        guard works.isEmpty, pass == nil else { return outcomes }
+        guard works.isEmpty, pass == nil, !hasHeld else { return outcomes }
         var asked: [Int64: Int64?] = [:]
         asked.reserveCapacity(outcomes.count)
         for outcome in outcomes {

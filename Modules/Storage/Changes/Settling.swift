@@ -31,6 +31,8 @@ struct Settling {
     var places: [String: Int64] = [:]
     /// The full pass that runs.
     private(set) var pass: PassState?
+    /// Whether any record waits in `sync_held`.
+    private(set) var hasHeld = false
     /// Whether the outcome at work is a repeated one.
     private var isRepeated = false
 
@@ -48,6 +50,7 @@ struct Settling {
         hasAside = try QueueFigures.hasAside(db)
         let state = try PassState.read(db)
         pass = state.isRunning ? state : nil
+        hasHeld = try !HeldRecords.isEmpty(db)
         // In the queue's order, whatever the answer's: what a verdict says of a record includes what came before it.
         let others = inOrder(try acknowledgeMany(db, outcomes))
         for outcome in others {
@@ -143,6 +146,10 @@ struct Settling {
         }
         if let serverID { try table.map(db, change.record, serverID) }
         if var work = try takeWork(db, change.record) {
+            // The server's last word of it may wait for its parent: the change was done over that.
+            if hasHeld, let held = try HeldRecords.find(db, change.record), held.version > work.version {
+                _ = work.take(held)
+            }
             let isPages = try isLeftToPass(db, change)
             if isPages { work.awaitPage() }
             let isNext = !isPages && (work.version == change.baseVersion ?? 0 || raised.contains(change.record))

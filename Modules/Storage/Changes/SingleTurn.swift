@@ -159,7 +159,7 @@ struct SingleTurn {
     /// The same, and whether something is held, was written since the clock was brought up, or another holds the lease.
     private static let questionAhead = asking(
         """
-        OR EXISTS (SELECT 1 FROM sync_held) OR clock.sequence < \(CaptureSQL.last)
+        OR clock.sequence < \(CaptureSQL.last)
         OR ?5 <> (SELECT generation FROM sync_lease WHERE one = 1) AND ?5 > 0
         """)
 
@@ -169,7 +169,8 @@ struct SingleTurn {
           \(meta(.device)), \(meta(.schedule)), coalesce(held.version, 0),
           (SELECT version FROM sync_record WHERE entity = ?3 AND id = ?4),
           held.base IS NOT NULL OR coalesce(\(meta(.passRuns)), 0) = 1
-          OR EXISTS (SELECT 1 FROM sync_draft) OR (SELECT count(*) FROM sync_change WHERE state <> 0) <> 1
+          OR EXISTS (SELECT 1 FROM sync_held) OR EXISTS (SELECT 1 FROM sync_draft)
+          OR (SELECT count(*) FROM sync_change WHERE state <> 0) <> 1
           OR EXISTS (SELECT 1 FROM sync_change INDEXED BY sync_change_successor WHERE sequence <> position)
           \(more)
         FROM sync_clock AS clock LEFT JOIN sync_record AS held ON held.entity = ?1 AND held.id = ?2

@@ -97,8 +97,12 @@ struct Ledger {
                 else {
                     continue
                 }
-                // Only what was there when it left can have taken it in.
-                let heir = keys.dropFirst(place + 1).first { queued.contains($0) || !known.contains($0) }
+                // Only what was there when it left can have taken it in, and stood behind it. A successor may stand before what
+                // has a lower sequence: it keeps the place of the change that it succeeds.
+                let behind = entry.isOriginal ? keys.dropFirst(place + 1) : keys.filter { $0 != key }[...]
+                let heir = behind.first {
+                    (queued.contains($0) || !known.contains($0)) && self.heir(of: $0) != key
+                }
                 if let heir {
                     absorbed[key] = heir
                 } else if entry.operation != .delete || facts.rows.rows[record] != nil

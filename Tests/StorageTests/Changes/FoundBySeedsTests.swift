@@ -642,6 +642,56 @@ struct FoundBySeedsTests {
         #expect(try f.card("votes", "some") == "3")
     }
 
+    @Test("Seed 702: a delete that is done ends what waits of the record for its parent")
+    func deletedWhileHeld() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("DELETE FROM card WHERE id = 'c1'")
+        try f.sql("DELETE FROM list WHERE id = 'l1'")
+        let claim = try await f.claim()
+        #expect(claim.changes.map(\.change.baseVersion) == [3, 2])
+        try await f.settle((claim.keys[0], .unanswered), (claim.keys[1], .unanswered))
+        // The same history again, under another name: the list does not show here, so its card waits.
+        let list = record("list", "l1", 2, ["name": "List", "idBoard": "b1", "pos": 1.0])
+        try await f.store.beginFullPass(epoch: "e-2")
+        _ = try await f.store.apply(
+            PageSlice(
+                records: [
+                    record("board", "b1", 1, ["name": "Board"]), list,
+                    record("card", "c1", 3, ["name": "Card", "idList": "l1", "pos": 1.0]),
+                ], from: 0, checkpoint: 3, epoch: "e-2"))
+        _ = try await f.store.endFullPass(confirmed: true)
+        #expect(try await f.store.position().held == 1)
+        // The list lives on; the card's tombstone is left out, since it was deleted over the version that waits here.
+        let again = try await f.claim()
+        try await f.settle((again.keys[0], .applied(4)), (again.keys[1], .merged(list)))
+        #expect(try f.text("SELECT name FROM list") == "List")
+        #expect(try !f.hasCard())
+        #expect(try await f.store.position().held == 0)
+    }
+
+    @Test("Another history in which a record lives that was dead in the old one has lost nothing of it")
+    func aliveAgain() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("DELETE FROM card WHERE id = 'c1'")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .applied(4)))
+        try await f.store.beginFullPass(epoch: "e-2")
+        _ = try await f.store.apply(
+            PageSlice(
+                records: [
+                    record("board", "b1", 1, ["name": "Board"]),
+                    record("list", "l1", 2, ["name": "List", "idBoard": "b1", "pos": 1.0]),
+                    record("card", "c1", 3, ["name": "Card", "idList": "l1", "pos": 1.0]),
+                ], from: 0, checkpoint: 3, epoch: "e-2"))
+        _ = try await f.store.endFullPass(confirmed: true)
+        #expect(try f.hasCard())
+        #expect(try await f.store.conflicts().isEmpty)
+        #expect(try await f.store.restoreLost() == 0)
+        #expect(try f.card("name") == "Card")
+    }
+
     @Test("Seed 240: what an earlier device may have sent keeps its stamps when the clock is set right")
     func shiftedOfAnotherDevice() async throws {
         let f = try Fixture()
