@@ -1,5 +1,6 @@
 import BoardsModel
 import Ferry
+import GRDB
 import Logging
 import ServiceLifecycle
 import SyncCore
