@@ -43,12 +43,15 @@ final class RecordMarks {
         let highest = try Meta.integer(db, .highest) ?? .max
         let isNew = !pass.isRunning && records.allSatisfy { $0.version > highest }
         guard hasQueue || !isNew else { return Array(repeating: Look(), count: records.count) }
-        if hasQueue { try unsent?.refresh(db) }
         var looks = Array(repeating: Look(), count: records.count)
-        for index in records.indices {
-            let key = records[index].key
-            let isUnsent = try hasQueue && unsent?.contains(key) ?? hasChanges(key)
-            if isUnsent || !isNew { looks[index] = try find(key, isUnsent: isUnsent) }
+        var unsentPlaces: [Int] = []
+        if hasQueue {
+            try unsent?.refresh(db)
+            unsentPlaces = try unsent?.places(in: records) ?? records.indices.filter { try hasChanges(records[$0].key) }
+        }
+        for place in unsentPlaces { looks[place].isUnsent = true }
+        for place in isNew ? unsentPlaces : Array(records.indices) {
+            looks[place] = try find(records[place].key, isUnsent: looks[place].isUnsent)
         }
         return looks
     }

@@ -15,11 +15,14 @@ final class UnsentRecords: @unchecked Sendable {  // guarded by the store's acto
     /// A bit for each id's mark: most records of a page are not among them, and a set would look at several ids for each.
     private var marks = [UInt64](repeating: 0, count: 1 << 10)
 
-    /// - Returns: whether the record has entries; `nil` where that must be asked.
-    func contains(_ record: RecordKey) -> Bool? {
+    /// - Returns: the places of those records that have entries; `nil` where each must be asked for.
+    func places(in page: [ServerRecord]) -> [Int]? {
         guard state != nil else { return nil }
-        let mark = Self.mark(record.id)
-        return marks[mark >> 6] & 1 << UInt64(mark & 63) != 0 && records.contains(record)
+        let (marks, records) = (marks, records)
+        return page.indices.filter { place in
+            let mark = Self.mark(page[place].key.id)
+            return marks[mark >> 6] & 1 << UInt64(mark & 63) != 0 && records.contains(page[place].key)
+        }
     }
 
     /// A number below 2^16 that ids seldom share.

@@ -8,7 +8,7 @@ import SyncCore
 /// knows is refused before anything is written.
 enum EngineTables {
     /// The format that this program writes.
-    static let format: Int64 = 3
+    static let format: Int64 = 4
 
     /// The format of the file; `nil` for one without engine tables.
     static func found(_ db: Database) throws -> Int64? {
@@ -152,19 +152,27 @@ enum EngineTables {
             CREATE VIEW sync_enqueue AS
             SELECT 0 AS last, 0 AS lastStamp, '' AS entity, '' AS id, 0 AS operation, 0 AS schema, '' AS fields
             """,
-            """
-            CREATE TRIGGER sync_enqueue_change INSTEAD OF INSERT ON sync_enqueue
-            BEGIN
-              INSERT INTO sync_change
-                (position, sequence, key, entity, id, operation, schema, stamp, madeAt, fields, "unit", intent, "offset", seen)
-              SELECT max(sequence, NEW.last) + 1, max(sequence, NEW.last) + 1,
-                \(CaptureSQL.key(for: "max(sequence, NEW.last) + 1")),
-                NEW.entity, NEW.id, NEW.operation, NEW.schema,
-                max(stamp + 1, NEW.lastStamp + 1, (\(CaptureSQL.wall) + coalesce("offset", 0)) << 16),
-                \(CaptureSQL.wall), NEW.fields, "unit", intent, "offset", seen
-              FROM sync_clock WHERE one = 1;
-            END
-            """,
+            enqueueing,
+        ],
+        [
+            // Keys that sort by the time they were made.
+            "DROP TRIGGER sync_enqueue_change",
+            enqueueing,
         ],
     ]
+
+    /// Gives a captured change its number, key and stamp.
+    private static let enqueueing = """
+        CREATE TRIGGER sync_enqueue_change INSTEAD OF INSERT ON sync_enqueue
+        BEGIN
+          INSERT INTO sync_change
+            (position, sequence, key, entity, id, operation, schema, stamp, madeAt, fields, "unit", intent, "offset", seen)
+          SELECT max(sequence, NEW.last) + 1, max(sequence, NEW.last) + 1,
+            \(CaptureSQL.key(for: "max(sequence, NEW.last) + 1")),
+            NEW.entity, NEW.id, NEW.operation, NEW.schema,
+            max(stamp + 1, NEW.lastStamp + 1, (\(CaptureSQL.wall) + coalesce("offset", 0)) << 16),
+            \(CaptureSQL.wall), NEW.fields, "unit", intent, "offset", seen
+          FROM sync_clock WHERE one = 1;
+        END
+        """
 }
