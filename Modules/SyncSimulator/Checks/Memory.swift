@@ -7,6 +7,8 @@ struct Memory {
     /// A verdict that must leave a durable line, once its change has left the queue (I13).
     private var owed: [String: Verdict] = [:]
     private var clamped: Set<String> = []
+    /// Changes that were made under an earlier id of the device.
+    private var copied: Set<String> = []
     private var last:
         (epoch: String?, pass: Int64, checkpoint: Int64, versions: [RecordKey: Int64], waiting: Set<String>)?
     /// Stamps of pages that were heard, by what the checkpoint is once they are applied.
@@ -17,6 +19,7 @@ struct Memory {
         // Another history's answer is none.
         guard request.epoch == nil || request.epoch == answer.epoch else { return }
         let asked = Set(request.changes.map(\.id))
+        copied.formUnion(request.changes.lazy.filter { $0.deviceID != nil }.map(\.id))
         for result in answer.results where asked.contains(result.changeID) {
             owed[result.changeID] = result.verdict
             if result.isClamped { clamped.insert(result.changeID) }
@@ -88,7 +91,7 @@ struct Memory {
             found += Self.lines(verdict, change).filter { !fields.contains($0) }.map {
                 "\(key): no line about “\($0)”"
             }
-            found += Self.events(verdict, change).filter { !events.contains($0) }.map {
+            found += Self.events(verdict, change, isCopied: copied.contains(key)).filter { !events.contains($0) }.map {
                 "\(key): no event “\($0)”"
             }
             if clamped.remove(key) != nil, !events.contains("clamped") {
@@ -124,10 +127,11 @@ struct Memory {
         }
     }
 
-    private static func events(_ verdict: Verdict, _ change: Change) -> [String] {
+    private static func events(_ verdict: Verdict, _ change: Change, isCopied: Bool) -> [String] {
         switch verdict {
         case .merged(let record) where record.presence != .live && change.operation != .delete: ["died"]
-        case .rejected(let rejection): [rejection.code == .expired ? "expired" : "setAside"]
+        case .rejected(let rejection):
+            [rejection.code.meansDecided(under: isCopied ? "" : nil) ? "expired" : "setAside"]
         default: []
         }
     }
