@@ -8,7 +8,7 @@ import Testing
 
 /// What the checks take for right, and what for wrong, where that is a fine line.
 @Suite struct InvariantTests {
-    @Test("Seed 783: a row that is held for what is unsent under it needs neither a version nor a change; no other does")
+    @Test("Seed 783: a row held for what is unsent under it needs neither a version nor a change; no other does")
     func heldForUnsent() throws {
         let path = NSTemporaryDirectory() + "invariants-\(UUID().uuidString)"
         try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
@@ -29,7 +29,9 @@ import Testing
         #expect(try found(store, schema).map(\.0) == ["I4"])
         try store.database.write { db in
             try db.execute(
-                sql: "INSERT INTO sync_held (entity, id, version, reason, record) VALUES ('list', 'l', 0, 'unsent', '{}')")
+                sql: """
+                    INSERT INTO sync_held (entity, id, version, reason, record) VALUES ('list', 'l', 0, 'unsent', '{}')
+                    """)
         }
         #expect(try found(store, schema).isEmpty)
         try store.database.write { try $0.execute(sql: "UPDATE sync_held SET reason = 'parent'") }

@@ -72,9 +72,10 @@ struct Memory {
     }
 
     /// I13: what is missing of the lines that verdicts must leave.
-    mutating func missingLines(_ db: Database, _ facts: DeviceFacts, sent: [String: Change]) throws
-        -> [String]
-    {
+    /// - Parameter made: the ids of records that were made here.
+    mutating func missingLines(
+        _ db: Database, _ facts: DeviceFacts, sent: [String: Change], made: Set<String>
+    ) throws -> [String] {
         let waiting = Set(facts.queue.map(\.key))
         let settled = owed.keys.filter { !waiting.contains($0) }.sorted()
         guard !settled.isEmpty else { return [] }
@@ -91,9 +92,10 @@ struct Memory {
             found += Self.lines(verdict, change).filter { !fields.contains($0) }.map {
                 "\(key): no line about “\($0)”"
             }
-            found += Self.events(verdict, change, isCopied: copied.contains(key)).filter { !events.contains($0) }.map {
-                "\(key): no event “\($0)”"
-            }
+            found += Self.events(verdict, change, isCopied: copied.contains(key), made).filter { !events.contains($0) }
+                .map {
+                    "\(key): no event “\($0)”"
+                }
             if clamped.remove(key) != nil, !events.contains("clamped") {
                 found.append("\(key): no event “clamped”")
             }
@@ -127,9 +129,14 @@ struct Memory {
         }
     }
 
-    private static func events(_ verdict: Verdict, _ change: Change, isCopied: Bool) -> [String] {
+    private static func events(
+        _ verdict: Verdict, _ change: Change, isCopied: Bool, _ made: Set<String>
+    ) -> [String] {
         switch verdict {
         case .merged(let record) where record.presence != .live && change.operation != .delete: ["died"]
+        // It waits for that record's own create, and says so in the queue.
+        case .rejected(let rejection)
+        where rejection.code == .missingReference && made.contains(rejection.reference ?? ""): []
         case .rejected(let rejection):
             [rejection.code.meansDecided(under: isCopied ? "" : nil) ? "expired" : "setAside"]
         default: []

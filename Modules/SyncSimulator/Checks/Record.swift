@@ -130,6 +130,11 @@ final class Record: @unchecked Sendable {
                 } else if rejection.code == .keyReused {
                     violate("I2", "device \(device): \(rejection.message)")
                 }
+                // A device that settled a sequence does not use it again, for whatever change.
+                if rejection.code == .invalid || rejection.code == .expired && change?.deviceID == nil {
+                    violate(
+                        "I1", "device \(device) uses a sequence again: \(rejection.message), \(result.changeID)")
+                }
             case .retry: cover(.retryVerdict)
             case .applied: accepted.insert(result.changeID)
             }
@@ -188,8 +193,11 @@ public enum Situation: String, Sendable, Hashable, CaseIterable {
     case lockedFile = "a file locked by another process"
     case newEpochWithFullQueue = "a new epoch with a full queue"
     case serverRestored = "a server restored from a backup"
+    case serverCrashAtStatement = "a server killed between two statements"
+    case serverCrashAfterCommit = "a server killed between commit and answer"
     case expiredCheckpoint = "an expired checkpoint"
     case deviceRestored = "a device restored from a backup"
+    case powerLoss = "a device whose power went, with commits that were not synced"
     case tombstoneUnderUnsentChild = "a tombstone over an unsent child"
     case expiredToken = "a token that expired"
     case otherAccount = "a file that another account wants"

@@ -38,7 +38,7 @@ struct FoundLaterBySeedsTests {
         #expect(try await f.store.failures().map(\.reason.code) == ["keyReused"])
     }
 
-    @Test("Seed 783: the row of a create that was decided, nobody knows how, is held for what is unsent under it, no longer")
+    @Test("Seed 783: the row of a create that was decided unknown to us is held for what is unsent under it, no longer")
     func expiredAboveUnsent() async throws {
         let f = try Fixture()
         try await f.apply(record("board", "b1", 1, ["name": "Board"]))
