@@ -21,7 +21,7 @@ struct SystemStartTests {
         try store.database.read { try Meta.text($0, .device) }
     }
 
-    @Test("PRC-22 a file that was open in an earlier start of the system gets a new device id; what waits keeps the old one")
+    @Test("PRC-22 a file last open in an earlier start of the system gets a new device id; what waits keeps the old")
     func renewed() async throws {
         let file = try TestFile()
         let first = try open(file, "one")
