@@ -129,7 +129,7 @@ let package = Package(
             name: "SyncTestingTests", dependencies: [core, "SyncTesting"], path: "Tests/SyncTestingTests"),
         .testTarget(
             name: "SyncSimulatorTests",
-            dependencies: [core, "SyncTesting", "SyncSimulator", "Transport", httpTypes],
+            dependencies: [core, "Storage", "SyncTesting", "SyncSimulator", "Transport", httpTypes, sqlite],
             path: "Tests/SyncSimulatorTests"),
     ],
     swiftLanguageModes: [.v6]

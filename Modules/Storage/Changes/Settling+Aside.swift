@@ -67,9 +67,8 @@ extension Settling {
     mutating func setAside(
         _ db: Database, _ change: StoredChange, _ reason: SetAsideReason, doubt: Failures.Doubt
     ) throws {
-        if reason.code == Rejection.Code.expired.rawValue {
-            return try expired(db, change)
-        }
+        let code = Rejection.Code(rawValue: reason.code)
+        if code.meansDecided(under: change.device) { return try expired(db, change, code) }
         if doubt == .none, let creator = try waitingCreator(db, of: change, reason) {
             return try wait(db, change, for: creator)
         }
@@ -99,10 +98,11 @@ extension Settling {
         }
     }
 
-    /// It was decided once, and nobody knows how (PROTOCOL.md, `expired`): the row goes back to what the server said last,
-    /// and what came of the change is in the next page, if anything did.
-    private mutating func expired(_ db: Database, _ change: StoredChange) throws {
-        try ChangeNotes.event(db, "expired", of: change, now: now)
+    /// It was decided once, and nobody knows how (PROTOCOL.md, `expired`; Decision 155): the row goes back to what the server
+    /// said last, and what came of the change is in the next page, if anything did.
+    private mutating func expired(_ db: Database, _ change: StoredChange, _ code: Rejection.Code) throws {
+        try ChangeNotes.event(
+            db, "expired", of: change, detail: code == .expired ? nil : code.rawValue, now: now)
         if var work = try takeWork(db, change.record) {
             work.takeOut(change.key)
             works[change.record] = work

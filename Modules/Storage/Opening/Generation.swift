@@ -2,7 +2,7 @@ import Foundation
 
 /// A number beside the file, which an older copy of the file does not have (PRC-15, PRC-19).
 ///
-/// The database counts its openings and claims; after each the number is written into `<path>-device`, which no copy of
+/// The database counts its openings; after each the number is written into `<path>-device`, which no copy of
 /// the database contains. A file that counts less than that is an older one: restored, or without its `-wal`.
 /// The place of a file (volume and inode) says the same for a copy elsewhere; this says it for one at the same place.
 struct Generation {

@@ -5,14 +5,18 @@ import SyncCore
 /// Which device this is: a file that was restored or copied is another one (PRC-19).
 ///
 /// The file notes where it lives (volume and inode) with its device id, and how often it was opened (``Generation``).
-/// Another place, another installation (``InstallToken``), or fewer openings than are noted beside it, mean a copy: it gets a new device id, and the unsent
-/// changes keep the earlier one, under which the server may know them. Keys are random, so none is ever repeated.
+/// Another place, another installation (``InstallToken``), or fewer openings than are noted beside it, mean a copy, and another start of the system
+/// (``SystemStart``) may mean one: it gets a new device id, and the unsent changes keep the earlier one, under which the server may know them. Keys are random, so none is ever repeated.
 enum Identity {
     /// Checks the file in the transaction that opens it.
-    /// - Parameter noted: the number beside the file.
+    /// - Parameters:
+    ///   - noted: the number beside the file.
+    ///   - start: the present start of the system.
+    ///   - mayLose: a power loss takes commits along.
     /// - Returns: the number to note once the transaction stands.
     static func check(
-        _ db: Database, path: String, noted: Int64?, _ installation: (any InstallToken)?, now: Int64
+        _ db: Database, path: String, noted: Int64?, _ installation: (any InstallToken)?, start: String?,
+        mayLose: Bool, now: Int64
     ) throws -> Int64 {
         let home = home(of: path)
         let generation = try Meta.integer(db, .generation) ?? 0
@@ -23,6 +27,7 @@ enum Identity {
             try Meta.set(db, .device, Clock.key(db))
             try Meta.set(db, .home, home)
             try noteInstallation(db, path, installation)
+            try SystemStart.note(db, start)
             return next
         }
         let earlier = try Meta.text(db, .home)
@@ -32,10 +37,14 @@ enum Identity {
             try renew(db, from: device, home: home, why: "The file is an older copy of itself.", now: now)
         } else if home != nil, try isElsewhere(db, path, installation) {
             try renew(db, from: device, home: home, why: "The file was restored from a backup.", now: now)
+        } else if home != nil, mayLose, try SystemStart.isAnother(db, start) {
+            let why = "The system was started anew since the file was open; the last commits may be missing."
+            try renew(db, from: device, home: home, why: why, now: now)
         } else if earlier == nil, home != nil {
             try Meta.set(db, .home, home)
         }
         try noteInstallation(db, path, installation)
+        try SystemStart.note(db, start)
         return next
     }
 

@@ -133,7 +133,7 @@ enum Opening {
         let snapshots = try SnapshotPlan(configuration.snapshots, schema)
         let generation = Generation(database: database.path)
         do {
-            let (context, number) = try database.write { db in
+            let (context, number) = try SystemStart.write(database, configuration) { db in
                 try EngineTables.migrate(db)
                 try ChangeRows.fold(db)
                 try bind(db, account)
@@ -142,6 +142,7 @@ enum Opening {
                 if try !Lease.isTaken(db, now: configuration.clock.nowMilliseconds) { try ChangeTable.recover(db) }
                 let number = try Identity.check(
                     db, path: database.path, noted: generation.read(), configuration.installToken,
+                    start: configuration.systemStart, mayLose: configuration.synchronous == .normal,
                     now: configuration.clock.nowMilliseconds)
                 if configuration.createsTables { try AppTables.create(db, schema) }
                 try AppTables.check(db, schema)

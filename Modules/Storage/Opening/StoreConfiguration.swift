@@ -36,6 +36,11 @@ public struct StoreConfiguration: Sendable {
     /// Tells a database that was restored from a backup; on Apple's platforms a file that no backup carries, elsewhere `nil`:
     /// then volume and inode alone do.
     public var installToken: (any InstallToken)?
+    /// What tells this start of the system from every other; `nil` where nobody knows.
+    ///
+    /// With ``Synchronous/normal`` the last commits may be missing after a power loss, so a file that was open in an earlier
+    /// start of the system counts as an older copy of itself, and gets a new device id (PRC-22).
+    public var systemStart: String?
     /// For tests of the module: stands for the version that SQLite says of itself.
     var foundSQLite: String?
     /// For tests: sees each SQL statement before it runs on the writing connection; `false` breaks it off.
@@ -53,6 +58,7 @@ public struct StoreConfiguration: Sendable {
         executor: (any SerialExecutor)? = FileExecutor(),  // live
         createsTables: Bool = true, migrations: AppMigrations? = nil, snapshots: [SnapshotBuilder] = [],
         installToken: (any InstallToken)? = PlatformInstallToken.live,  // live
+        systemStart: String? = SystemStart.live,  // live
         statementHook: StatementHook? = nil
     ) {
         self.synchronous = synchronous
@@ -68,6 +74,7 @@ public struct StoreConfiguration: Sendable {
         self.migrations = migrations
         self.snapshots = snapshots
         self.installToken = installToken
+        self.systemStart = systemStart
         self.statementHook = statementHook
     }
 }

@@ -9,7 +9,9 @@ enum Meta {
         case device, home
         /// The installation at which that was, where the platform can tell (``InstallToken``).
         case install
-        /// Counts openings and claims; also kept outside the file, so that an older copy of it is noticed.
+        /// The start of the system in which the file was open last (``SystemStart``).
+        case systemStart
+        /// Counts openings; also kept outside the file, so that an older copy of it is noticed.
         case generation
         /// Whose database it is.
         case account

@@ -117,7 +117,8 @@ public struct Settlement: Sendable, Hashable {
             /// Set aside with its reason; `staysUncertain` where it never got a verdict (a suspect at its last attempt).
             ///
             /// Two codes are not failures: `missingReference` to a record whose own create is in the log makes a
-            /// successor that is blocked by that create; `expired` was decided once, so the change goes, with an event.
+            /// successor that is blocked by that create; `expired` was decided once, so the change goes, with an event, and so does
+            /// a change of an earlier device id with `keyReused`.
             case setAside(SetAsideReason, staysUncertain: Bool)
             /// No verdict: stays as it is and is sent again with the same key and content; `attempts` is its new count.
             /// Another outcome for the same change may follow in the settlement: counted, then set aside.

@@ -14,6 +14,15 @@ public struct Rejection: Sendable, Hashable, Error {
         public static let keyReused = Code(rawValue: "keyReused")
         public static let transaction = Code(rawValue: "transaction")
         public static let expired = Code(rawValue: "expired")
+
+        /// Whether a change that is refused with this code was decided before, in a way that is not known here.
+        ///
+        /// So it is with `expired`, and with `keyReused` where the change was made under an earlier id of this device: that one
+        /// sent it after the backup or copy was made that this one came from, with the stamps that it had by then.
+        /// - Parameter device: the earlier device id that the change was made under, if any.
+        package func meansDecided(under device: String?) -> Bool {
+            self == .expired || self == .keyReused && device != nil
+        }
     }
 
     public var code: Code

@@ -17,6 +17,8 @@ struct DeviceFacts {
     let queue: [Queued]
     let versions: [RecordKey: Int64]
     let held: Set<RecordKey>
+    /// Those of them that are to go once nothing under them is unsent.
+    let heldForUnsent: Set<RecordKey>
     let failures: Set<String>
     /// Those that were set aside for a reason that only a verdict gives.
     let refused: Set<String>
@@ -45,11 +47,14 @@ struct DeviceFacts {
             versions[RecordKey(row.text(0), row.text(1))] = row.integer(2)
         }
         self.versions = versions
-        var held: Set<RecordKey> = []
-        try PlainRows(db, "SELECT entity, id FROM sync_held").forEach { row in
-            held.insert(RecordKey(row.text(0), row.text(1)))
+        var (held, heldForUnsent): (Set<RecordKey>, Set<RecordKey>) = ([], [])
+        try PlainRows(db, "SELECT entity, id, reason FROM sync_held").forEach { row in
+            let record = RecordKey(row.text(0), row.text(1))
+            held.insert(record)
+            if row.text(2) == "unsent" { heldForUnsent.insert(record) }
         }
         self.held = held
+        self.heldForUnsent = heldForUnsent
         var failures: Set<String> = []
         try PlainRows(db, "SELECT key FROM sync_failure").forEach { row in failures.insert(row.text(0)) }
         self.failures = failures

@@ -98,10 +98,12 @@ struct Ledger {
                     continue
                 }
                 // Only what was there when it left can have taken it in, and stood behind it. A successor may stand before what
-                // has a lower sequence: it keeps the place of the change that it succeeds.
+                // has a lower sequence: it keeps the place of the change that it succeeds. A create takes no delete in: a create
+                // tried again stands before the delete that it goes with.
                 let behind = entry.isOriginal ? keys.dropFirst(place + 1) : keys.filter { $0 != key }[...]
                 let heir = behind.first {
                     (queued.contains($0) || !known.contains($0)) && self.heir(of: $0) != key
+                        && !(entry.operation == .delete && entries[$0]?.operation == .create)
                 }
                 if let heir {
                     absorbed[key] = heir
@@ -122,6 +124,11 @@ struct Ledger {
         (byRecord[record] ?? []).contains {
             entries[$0]?.operation == .create && !accepted.contains($0)
         }
+    }
+
+    /// The ids of records that were made here.
+    var made: Set<String> {
+        Set(entries.values.lazy.filter { $0.operation == .create }.map(\.record.id))
     }
 
     /// The change that stands for this one in the queue.

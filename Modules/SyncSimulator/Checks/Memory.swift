@@ -7,6 +7,8 @@ struct Memory {
     /// A verdict that must leave a durable line, once its change has left the queue (I13).
     private var owed: [String: Verdict] = [:]
     private var clamped: Set<String> = []
+    /// Changes that were made under an earlier id of the device.
+    private var copied: Set<String> = []
     private var last:
         (epoch: String?, pass: Int64, checkpoint: Int64, versions: [RecordKey: Int64], waiting: Set<String>)?
     /// Stamps of pages that were heard, by what the checkpoint is once they are applied.
@@ -17,6 +19,7 @@ struct Memory {
         // Another history's answer is none.
         guard request.epoch == nil || request.epoch == answer.epoch else { return }
         let asked = Set(request.changes.map(\.id))
+        copied.formUnion(request.changes.lazy.filter { $0.deviceID != nil }.map(\.id))
         for result in answer.results where asked.contains(result.changeID) {
             owed[result.changeID] = result.verdict
             if result.isClamped { clamped.insert(result.changeID) }
@@ -69,9 +72,10 @@ struct Memory {
     }
 
     /// I13: what is missing of the lines that verdicts must leave.
-    mutating func missingLines(_ db: Database, _ facts: DeviceFacts, sent: [String: Change]) throws
-        -> [String]
-    {
+    /// - Parameter made: the ids of records that were made here.
+    mutating func missingLines(
+        _ db: Database, _ facts: DeviceFacts, sent: [String: Change], made: Set<String>
+    ) throws -> [String] {
         let waiting = Set(facts.queue.map(\.key))
         let settled = owed.keys.filter { !waiting.contains($0) }.sorted()
         guard !settled.isEmpty else { return [] }
@@ -88,9 +92,10 @@ struct Memory {
             found += Self.lines(verdict, change).filter { !fields.contains($0) }.map {
                 "\(key): no line about “\($0)”"
             }
-            found += Self.events(verdict, change).filter { !events.contains($0) }.map {
-                "\(key): no event “\($0)”"
-            }
+            found += Self.events(verdict, change, isCopied: copied.contains(key), made).filter { !events.contains($0) }
+                .map {
+                    "\(key): no event “\($0)”"
+                }
             if clamped.remove(key) != nil, !events.contains("clamped") {
                 found.append("\(key): no event “clamped”")
             }
@@ -124,10 +129,16 @@ struct Memory {
         }
     }
 
-    private static func events(_ verdict: Verdict, _ change: Change) -> [String] {
+    private static func events(
+        _ verdict: Verdict, _ change: Change, isCopied: Bool, _ made: Set<String>
+    ) -> [String] {
         switch verdict {
         case .merged(let record) where record.presence != .live && change.operation != .delete: ["died"]
-        case .rejected(let rejection): [rejection.code == .expired ? "expired" : "setAside"]
+        // It waits for that record's own create, and says so in the queue.
+        case .rejected(let rejection)
+        where rejection.code == .missingReference && made.contains(rejection.reference ?? ""): []
+        case .rejected(let rejection):
+            [rejection.code.meansDecided(under: isCopied ? "" : nil) ? "expired" : "setAside"]
         default: []
         }
     }

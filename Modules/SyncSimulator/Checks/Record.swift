@@ -18,8 +18,10 @@ final class Record: @unchecked Sendable {
     private(set) var order: [String] = []
     /// Keys that it refused, or answered with `conflict`: another change stands in their place, if any.
     private(set) var refused: Set<String> = []
-    /// What each device sent under each key the first time.
+    /// What was sent under each key the first time.
     private(set) var sent: [String: Change] = [:]
+    /// The same of restored devices, which send what was made under another id, by that key and the device's id.
+    private var sentAgain: [String: Change] = [:]
     /// Sees each request as it leaves a device.
     var onRequest: (ExchangeRequest, Int) -> Void = { _, _ in }
 
@@ -78,11 +80,15 @@ final class Record: @unchecked Sendable {
                 sent[change.id] = change
                 continue
             }
+            let isCopy = change.deviceID != first.deviceID
+            // A copy, too, says the same whenever it says it.
+            let own = isCopy ? sentAgain[change.id + request.deviceID, default: change] : first
+            if isCopy { sentAgain[change.id + request.deviceID] = own }
             var again = change
+            again.deviceID = own.deviceID
+            if again != own { violate("I2", "the key \(change.id) was sent with other content: \(own) then \(change)") }
             again.deviceID = first.deviceID
-            // A device that was restored to before the first sending does not know with which base version that went; the
-            // server compares it as little as the device's id (PROTOCOL.md, `baseVersion`).
-            if change.deviceID != first.deviceID { again.baseVersion = first.baseVersion }
+            if isCopy { again = again.asSent(by: first) }
             if again != first {
                 violate("I2", "the key \(change.id) was sent with other content: \(first) then \(change)")
             }
@@ -118,12 +124,33 @@ final class Record: @unchecked Sendable {
             case .rejected(let rejection):
                 cover(.refusal)
                 refused.insert(result.changeID)
-                if rejection.code == .expired { accepted.insert(result.changeID) }
-                if rejection.code == .keyReused { violate("I2", "device \(device): \(rejection.message)") }
+                let change = request.changes.first { $0.id == result.changeID }
+                if rejection.code.meansDecided(under: change?.deviceID) {
+                    accepted.insert(result.changeID)
+                } else if rejection.code == .keyReused {
+                    violate("I2", "device \(device): \(rejection.message)")
+                }
+                // A device that settled a sequence does not use it again, for whatever change.
+                if rejection.code == .invalid || rejection.code == .expired && change?.deviceID == nil {
+                    violate(
+                        "I1", "device \(device) uses a sequence again: \(rejection.message), \(result.changeID)")
+                }
             case .retry: cover(.retryVerdict)
             case .applied: accepted.insert(result.changeID)
             }
         }
+    }
+}
+
+extension Change {
+    /// A restored copy of a change with what the device that made it may have given it after the backup was made: the base
+    /// version with which it sent it, and the stamps that it had once the clock was measured (Decision 155).
+    fileprivate func asSent(by first: Change) -> Change {
+        var change = self
+        change.baseVersion = first.baseVersion
+        change.stamp = first.stamp
+        for (name, delta) in first.fields { change.fields[name]?.stamp = delta.stamp }
+        return change
     }
 }
 
@@ -166,8 +193,11 @@ public enum Situation: String, Sendable, Hashable, CaseIterable {
     case lockedFile = "a file locked by another process"
     case newEpochWithFullQueue = "a new epoch with a full queue"
     case serverRestored = "a server restored from a backup"
+    case serverCrashAtStatement = "a server killed between two statements"
+    case serverCrashAfterCommit = "a server killed between commit and answer"
     case expiredCheckpoint = "an expired checkpoint"
     case deviceRestored = "a device restored from a backup"
+    case powerLoss = "a device whose power went, with commits that were not synced"
     case tombstoneUnderUnsentChild = "a tombstone over an unsent child"
     case expiredToken = "a token that expired"
     case otherAccount = "a file that another account wants"

@@ -78,6 +78,11 @@ public enum PlantedBug: String, Sendable, Hashable, CaseIterable {
     /// Held versions do not move with what is applied.
     case versionsNotMoved
 
+    /// A device does not notice that the power was gone.
+    case powerLossUnnoticed
+    /// The server answers before what it did is on the disk, and dies.
+    case serverForgetsLastCommit
+
     /// What makes the mistake inside the device's database, where it is one of the store's.
     var sql: String? {
         switch self {
@@ -117,7 +122,7 @@ public enum PlantedBug: String, Sendable, Hashable, CaseIterable {
     }
 
     /// Whether it stands between the engine and its exchange.
-    var isInExchange: Bool { sql == nil }
+    var isInExchange: Bool { sql == nil && self != .serverForgetsLastCommit && self != .powerLossUnnoticed }
 }
 
 /// An exchange with a planted mistake: what the engine above it would do wrong if it were its own.

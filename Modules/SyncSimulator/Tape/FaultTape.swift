@@ -71,6 +71,8 @@ public struct FaultTape: Sendable {
         case otherAccount(device: Int)
         /// The app is updated to the version that the others have.
         case update(device: Int)
+        /// The power goes: what was not synced is lost, or a part of it.
+        case powerLoss(device: Int)
     }
 
     public enum Fault: Sendable, Hashable {
@@ -82,6 +84,8 @@ public struct FaultTape: Sendable {
         case deferrals(modulus: UInt64, remainder: UInt64)
         /// The device's app is one version behind, until it is updated.
         case olderApp(device: Int)
+        /// The server's process dies.
+        case server(ServerFault)
         /// The device's clock is off by this much, and drifts at this rate.
         case clock(device: Int, offset: Int64, rate: Double)
     }
@@ -114,6 +118,8 @@ public struct FaultTape: Sendable {
             let modulus = UInt64(3 + chance.below(10))
             faults.append(.deferrals(modulus: modulus, remainder: UInt64(chance.below(Int(modulus)))))
         }
+        faults += Self.serverFaults(seed)
+        faults += Self.powerFaults(seed, devices, duration)
         entries = faults.enumerated().map { Entry(number: $0.offset, fault: $0.element) }
     }
 

@@ -21,6 +21,7 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
     private var kept: [String: Data]?
     private var starts: UInt64 = 0
     private let shadow: Shadow
+    private let life: ServerLife
     /// What ``records`` found last; dropped with each request and each restart.
     private var known: [ServerRecord]?
 
@@ -32,10 +33,11 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
 
     init(
         folder path: String, schema: Schema, clock: ManualWallClock, virtual: VirtualClock,
-        seed: UInt64, record: Record
+        seed: UInt64, record: Record, bug: PlantedBug?
     ) throws {
         try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
         folder = DeviceFolder(path: path)
+        life = ServerLife(folder: folder, forgetsLastCommit: bug == .serverForgetsLastCommit)
         self.clock = clock
         self.virtual = virtual
         self.seed = seed
@@ -58,6 +60,7 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
         service = try SyncService(
             path: path + "/server.sqlite", configuration: configuration, clock: clock,
             randomness: SeededRandomness(seed: seed ^ 0xfe))
+        try service.onStatement { [life] in try life.statement() }
     }
 
     func answer(
@@ -76,7 +79,7 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
     private func connection(_ device: Int) throws -> (wire: InProcessHTTP, exchange: BatchExchange) {
         if let known = connections[device] { return known }
         let wire = InProcessHTTP { [unowned self] body in
-            self.service.sync(account: "account", body: body)
+            self.serve(body)
         }
         let exchange = try BatchExchange(
             endpoint: "https://server.invalid", http: wire, clock: virtual, wallClock: clock,
@@ -86,6 +89,34 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
         connections[device] = (wire, exchange)
         return (wire, exchange)
     }
+
+    /// The reply to a request, and whether it leaves a server that lives.
+    private func serve(_ body: [UInt8]) -> (reply: ServerReply, leaves: Bool) {
+        do {
+            try life.begins()
+            let reply = service.sync(account: "account", body: body)
+            guard let death = try life.ends() else { return (reply, true) }
+            record.cover(death.kind == .atStatement ? .serverCrashAtStatement : .serverCrashAfterCommit)
+            record.struck("server crash")
+            record.note("the server dies at statement \(life.statements), in request \(life.requests)")
+            let before = epoch
+            restart { try folder.putBack(death.picture) }
+            if epoch != before { record.violate("server", "its death made another epoch of \(before): \(epoch)") }
+            return (death.kind == .atStatement ? ServerReply(status: 503) : reply, false)
+        } catch {
+            record.violate("server", "\(error)")
+            return (ServerReply(status: 503), false)
+        }
+    }
+
+    func suffer(_ fault: FaultTape.ServerFault) {
+        switch fault {
+        case .crashAtStatement(let number): life.statementCrashes.insert(number)
+        case .crashAfterRequest(let number): life.requestCrashes.insert(number)
+        }
+    }
+
+    func heal() { (life.statementCrashes, life.requestCrashes) = ([], []) }
 
     /// The shadow hears what was decided, whether the answer arrives or not.
     private func tell(_ request: ExchangeRequest, _ body: [UInt8]) {
@@ -141,6 +172,8 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
     private func look() -> [ServerRecord] {
         var found: [ServerRecord] = []
         var (checkpoint, hasMore) = (Int64(0), true)
+        life.isLookedAt = true
+        defer { life.isLookedAt = false }
         while hasMore {
             let body = """
                 {"protocol":1,"cycleID":"look","deviceID":"looker","lastSyncVersion":\(checkpoint),"limit":2000,"dirtyRecords":[]}
@@ -205,6 +238,7 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
             service = try SyncService(
                 path: folder.path + "/server.sqlite", configuration: configuration, clock: clock,
                 randomness: SeededRandomness(seed: seed ^ 0xfe ^ starts << 8))
+            try service.onStatement { [life] in try life.statement() }
         } catch { record.violate("server", "it could not be started again: \(error)") }
     }
 }
@@ -212,7 +246,7 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
 /// An HTTP client whose server is a function, and that can spoil what comes back.
 final class InProcessHTTP: HTTPTransport, @unchecked Sendable {
     // Sendable: all of it is used by the one thread that drives the executor.
-    private let serve: ([UInt8]) -> ServerReply
+    private let serve: ([UInt8]) -> (reply: ServerReply, leaves: Bool)
     /// What becomes of the next answer.
     var fault: FaultTape.WireFault?
     private var last: ServerReply?
@@ -220,15 +254,19 @@ final class InProcessHTTP: HTTPTransport, @unchecked Sendable {
     var asked: ExchangeRequest?
     var onReply: (ExchangeRequest, [UInt8]) -> Void = { _, _ in }
 
-    init(serve: @escaping ([UInt8]) -> ServerReply) { self.serve = serve }
+    init(serve: @escaping ([UInt8]) -> (reply: ServerReply, leaves: Bool)) { self.serve = serve }
 
     func send(_ request: HTTPRequest, body: [UInt8]) async throws(HTTPFailure) -> HTTPAnswer {
         // This server takes plain bodies only, as a small one would.
         guard request.headerFields[.contentEncoding] == nil else {
             return Self.answer(ServerReply(status: 415))
         }
-        var reply = serve(body)
+        var (reply, leaves) = serve(body)
         if reply.status == 200, let asked { onReply(asked, reply.body) }
+        guard leaves else {
+            fault = nil
+            throw HTTPFailure(.interrupted, "the server died")
+        }
         let earlier = last
         if reply.status == 200 { last = reply }
         defer { fault = nil }

@@ -29,6 +29,12 @@ final class SimulatedDevice {
     var isSuspended = false
     /// The files at the moment of the kill that nobody has dealt with yet.
     private(set) var picture: [String: Data]?
+    /// How often the system was started.
+    var boot = 0
+    /// The start of the system at which the files were opened last.
+    private var openedAt: Int?
+    /// How much of the write-ahead log is surely on the disk.
+    var synced: LogFile.Synced?
     /// The files as they were backed up.
     var backup: [String: Data]?
     /// What ``facts()`` found last, and how many rows the process had changed by then.
@@ -128,10 +134,14 @@ final class SimulatedDevice {
         configuration.keySeed = Int64(bitPattern: mixed)
         configuration.fixesTriggerClock = true
         configuration.executor = storeLane
+        configuration.systemStart = options.bug == .powerLossUnnoticed ? nil : "start \(boot)"
         configuration.statementHook = { [hook] sql in hook.statement(sql) }
         let store = try Store(
             path: folder.databasePath, schema: installed, account: Self.account, configuration: configuration
         )
+        // The first opening after a start of the system is committed with a sync.
+        if openedAt != boot { noteSynced(all: true) }
+        openedAt = boot
         if let planted = options.bug?.sql {
             hook.isClearing = true
             defer { hook.isClearing = false }
@@ -159,10 +169,19 @@ final class SimulatedDevice {
     func kill() { hook.kill() }
 
     private func takePicture() {
+        noteSynced()
         do { picture = try folder.photograph() } catch { record.violate("simulator", "\(error)") }
         // Nothing of the doomed code reaches the network any more.
         network.generation = -1
     }
+
+    /// Changes what the dead process leaves of a file.
+    func cutPicture(_ name: String, _ cut: (Data) -> Data) {
+        if let bytes = picture?[name] { picture?[name] = cut(bytes) }
+    }
+
+    /// The dead process does not leave this file.
+    func dropFromPicture(_ name: String) { picture?[name] = nil }
 
     /// Clears away what a dead process left in memory, and makes the files what they were when it died.
     func bury() {

@@ -17,6 +17,10 @@ protocol SimulatedServer: AnyObject, Sendable {
     func restore() -> Bool
     /// Forgets tombstones; `false` where it cannot.
     func forgetTombstones() -> Bool
+    /// Plans a death of its process, where it has one.
+    func suffer(_ fault: FaultTape.ServerFault)
+    /// Nothing goes wrong with it any more.
+    func heal()
     /// Where its records are not what all accepted changes make them, worked out by another than itself.
     func wrongValues() -> [String]
 }
@@ -59,6 +63,9 @@ final class ModelBackend: SimulatedServer, @unchecked Sendable {
         model.forgetTombstones()
         return true
     }
+
+    func suffer(_ fault: FaultTape.ServerFault) {}
+    func heal() {}
 
     func wrongValues() -> [String] { LastWriters(model.effects).differences(model.records) }
 }

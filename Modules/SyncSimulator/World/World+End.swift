@@ -11,6 +11,7 @@ extension World {
     func heal() {
         record.note("heal")
         server.rule { _ in .decide }
+        server.heal()
         for device in devices {
             device.network.faults = [:]
             device.network.isOffline = false

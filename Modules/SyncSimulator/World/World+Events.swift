@@ -260,6 +260,7 @@ extension World {
             record.struck("other account")
             start(index)
         case .update(let index): update(index)
+        case .powerLoss(let index): losePower(index)
         case .backup: backUpServer()
         case .restoredServer: restoreServer()
         case .forgottenTombstones:
@@ -280,6 +281,23 @@ extension World {
         guard device.process != nil, !device.isDead else { return }
         device.stop()
         start(index)
+    }
+
+    private func losePower(_ index: Int) {
+        guard devices[index].process != nil, !devices[index].isDead else { return }
+        let lost = devices[index].losePower(&powers)
+        record.note("device \(index) loses \(lost) frames")
+        record.struck("power loss")
+        if lost > 0 { record.cover(.powerLoss) }
+        powerless.insert(index)
+        buryTheDead()
+    }
+
+    /// After a power loss, as after a restore, what the files hold counts again, and the rest is lost.
+    func forgetLost(_ index: Int) {
+        guard powerless.remove(index) != nil else { return }
+        memories[index].restored()
+        ledgers[index].restored(Set(devices[index].facts()?.queue.map(\.key) ?? []))
     }
 
     private func backUp(_ index: Int) {

@@ -23,6 +23,10 @@ final class World {
     private let folder: String
     private var isComplete = false
     private var restarts: SeededGenerator
+    /// What comes to a device's disk before the power goes.
+    var powers: SeededGenerator
+    /// Devices whose power went, and that have not been started since.
+    var powerless: Set<Int> = []
 
     init(seed: UInt64, options: SimulationOptions) throws {
         self.seed = seed
@@ -32,13 +36,14 @@ final class World {
         workload = WorkloadTape(seed: seed)
         faults = FaultTape(seed: seed, devices: workload.devices, duration: workload.duration)
         restarts = SeededGenerator(seed: seed, stream: 3)
+        powers = SeededGenerator(seed: seed, stream: 6)
         folder = options.folder + "/seed-\(seed)-\(UUID().uuidString)"  // live: a name only
         let serverClock = ManualWallClock(following: executor.clock)
         if options.usesReferenceServer(seed) {
             server = try ReferenceServer(
                 folder: folder + "/server", schema: options.schema, clock: serverClock,
                 virtual: executor.clock,
-                seed: seed, record: record)
+                seed: seed, record: record, bug: options.bug)
         } else {
             server = ModelBackend(
                 ModelServer(schema: options.schema, clock: serverClock, pageLimit: 3 + Int(seed % 60)))
@@ -74,6 +79,7 @@ final class World {
         for fault in used {
             switch fault {
             case .timed(let at, let timed): agenda.add(.fault(timed), at: at)
+            case .server(let fault): server.suffer(fault)
             case .refusals, .deferrals, .request, .device, .clock, .olderApp: break
             }
         }
@@ -220,7 +226,10 @@ final class World {
             do {
                 try device.start()
                 record.cover(.restart)
-                if !device.isDead { return adopt(index) }
+                if !device.isDead {
+                    adopt(index)
+                    return forgetLost(index)
+                }
             } catch {
                 record.note("device \(index) did not open: \(error)")
             }
@@ -284,7 +293,9 @@ final class World {
         }
         let missing =
             memories[index].owes(facts)
-            ? device.read { try memories[index].missingLines($0, facts, sent: record.sent) } ?? [] : []
+            ? device.read {
+                try memories[index].missingLines($0, facts, sent: record.sent, made: ledgers[index].made)
+            } ?? [] : []
         for message in missing { record.violate("I13", "device \(index): \(message)") }
         count(facts, device)
     }

@@ -26,7 +26,8 @@ extension LogBook {
             next.change.fields = successor
             next.conflicts = entry.conflicts + 1
             self[place] = next
-        case .setAside(let reason, _) where reason.code == Rejection.Code.expired.rawValue:
+        case .setAside(let reason, _)
+        where Rejection.Code(rawValue: reason.code).meansDecided(under: entry.change.deviceID):
             leave(place)
         case .setAside(let reason, let staysUncertain):
             if let missing = missing(entry, reason) {

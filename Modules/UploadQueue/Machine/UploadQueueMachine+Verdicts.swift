@@ -102,7 +102,7 @@ extension UploadQueueMachine {
             code: rejection.code.rawValue, message: rejection.message, field: rejection.field,
             reference: rejection.reference)
         if rejection.code == .missingReference { plan.missing[id] = queued.change.record }
-        guard rejection.code == .expired else { return setAside(id, reason, &plan) }
+        guard rejection.code.meansDecided(under: queued.change.deviceID) else { return setAside(id, reason, &plan) }
         // It was decided once: the log notes that and lets it go, and the page brings what came of it.
         plan.events.append(.expired(id))
         return .setAside(reason, staysUncertain: false)

@@ -14,7 +14,8 @@ public enum UploadEvent: Sendable, Hashable {
     case clamped(String)
     /// The record had moved on; a successor goes in its place, unless nothing was left to say.
     case conflicted(String, hasSuccessor: Bool)
-    /// It was decided long ago, and the server does not know how: the record comes with the next page.
+    /// It was decided before, and nobody knows how (long ago, or under the id that this device had before it was restored):
+    /// the record comes with the next page.
     case expired(String)
     /// Nothing goes before this time (milliseconds since 1970).
     case retrying(atMilliseconds: Int64, cause: String)

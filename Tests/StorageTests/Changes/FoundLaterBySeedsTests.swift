@@ -1,0 +1,58 @@
+import GRDB
+@testable import Storage
+import SyncCore
+import Testing
+
+/// What the simulator found on devices that were restored from a backup, each in its smallest form.
+@Suite("Found by the simulator: restored devices")
+struct FoundLaterBySeedsTests {
+    @Test("Seed 1389: a key that an earlier device used with other stamps was decided, and is no failure")
+    func decidedUnderOtherStamps() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET name = 'Mine', votes = votes + 3 WHERE id = 'c1'")
+        // The backup was made before the clock was measured; then the stamp moved, and the change was sent.
+        try f.sql("UPDATE sync_change SET device = 'restored-from'")
+        let votes = try f.card("votes")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .refused("keyReused")))
+        #expect(try await f.store.failures().isEmpty)
+        #expect(try await f.store.queued().isEmpty)
+        #expect(try f.card("name") == "Card")
+        #expect(try f.text("SELECT detail FROM sync_event WHERE kind = 'expired'") == "keyReused")
+        // What came of it is in the page; a second try under a new key would add the votes twice.
+        try await f.apply(
+            record("card", "c1", 9, ["name": "Mine", "idList": "l1", "pos": 1.0, "votes": .int(4)]))
+        #expect(try f.card("name") == "Mine")
+        #expect(try f.card("votes") == "4")
+        #expect(votes != nil)
+    }
+
+    @Test("A key of this very device with other content is set aside: nobody else can have sent it")
+    func ownKeyReused() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET name = 'Mine' WHERE id = 'c1'")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .refused("keyReused")))
+        #expect(try await f.store.failures().map(\.reason.code) == ["keyReused"])
+    }
+
+    @Test("Seed 783: the row of a create that was decided unknown to us is held for what is unsent under it, no longer")
+    func expiredAboveUnsent() async throws {
+        let f = try Fixture()
+        try await f.apply(record("board", "b1", 1, ["name": "Board"]))
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('n', 'N', 'b1')")
+        try f.insertCard("x", list: "n")
+        let claim = try await f.claim()
+        #expect(claim.told == ["create list n", "create card x"])
+        try await f.settle((claim.keys[0], .refused("expired")), (claim.keys[1], .unanswered(attempts: 0)))
+        #expect(try f.int("SELECT count(*) FROM list") == 1)
+        #expect(try f.text("SELECT reason FROM sync_held WHERE id = 'n'") == "unsent")
+        try await f.settle((claim.keys[1], .refused("missingReference")))
+        #expect(try f.int("SELECT count(*) FROM list") == 1)
+        _ = try await f.store.discard(claim.keys[1])
+        #expect(try f.int("SELECT count(*) FROM list") == 0)
+        #expect(try await f.store.position().held == 0)
+    }
+}

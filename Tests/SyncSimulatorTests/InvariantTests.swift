@@ -1,0 +1,54 @@
+import Foundation
+import GRDB
+import Storage
+import SyncCore
+import Testing
+
+@testable import SyncSimulator
+
+/// What the checks take for right, and what for wrong, where that is a fine line.
+@Suite struct InvariantTests {
+    @Test("Seed 783: a row held for what is unsent under it needs neither a version nor a change; no other does")
+    func heldForUnsent() throws {
+        let path = NSTemporaryDirectory() + "invariants-\(UUID().uuidString)"
+        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+        defer {
+            do { try FileManager.default.removeItem(atPath: path) } catch { Issue.record(error) }
+        }
+        let schema = try Schema(SimulationSchema.entities)
+        let store = try Store(path: path + "/device.sqlite", schema: schema)
+        try store.database.write { db in
+            try db.execute(
+                sql: """
+                    INSERT INTO board (id, name) VALUES ('b', 'B');
+                    INSERT INTO list (id, idBoard, name) VALUES ('l', 'b', 'L');
+                    DELETE FROM sync_change WHERE id = 'l';
+                    INSERT INTO card (id, idList, name) VALUES ('c', 'l', 'C');
+                    """)
+        }
+        #expect(try found(store, schema).map(\.0) == ["I4"])
+        try store.database.write { db in
+            try db.execute(
+                sql: """
+                    INSERT INTO sync_held (entity, id, version, reason, record) VALUES ('list', 'l', 0, 'unsent', '{}')
+                    """)
+        }
+        #expect(try found(store, schema).isEmpty)
+        try store.database.write { try $0.execute(sql: "UPDATE sync_held SET reason = 'parent'") }
+        #expect(try found(store, schema).map(\.0) == ["I4"])
+        try store.database.write { db in
+            try db.execute(sql: "UPDATE sync_held SET reason = 'unsent'; DELETE FROM card; DELETE FROM sync_change")
+        }
+        #expect(try found(store, schema).map(\.1).contains { $0.contains("list l") })
+        try store.database.close()
+    }
+
+    private func found(_ store: Store, _ schema: Schema) throws -> [(String, String)] {
+        var parsed: [String: FieldValue] = [:]
+        let facts = try store.database.read { try DeviceFacts($0, schema, &parsed) }
+        return Invariants(
+            schema: schema, device: 0, facts: facts, ledger: Ledger(), lost: [], refused: [], server: [],
+            serverEpoch: "e"
+        ).check()
+    }
+}
