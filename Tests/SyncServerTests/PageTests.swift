@@ -1,3 +1,4 @@
+import GRDB
 import SyncCore
 import Testing
 
@@ -25,6 +26,22 @@ struct PageTests {
         #expect(seen == Array(1...25))
         #expect(count == 7)
         #expect(checkpoint == 25)
+    }
+
+    @Test(
+        "a page costs what it brings, not what the account has: its records are found by version",
+        arguments: [PageReader.ofAccount, PageReader.ofUnit, PageReader.ofRoot].map(\.description))
+    func pagesByIndex(sql: String) throws {
+        let server = try TestServer()
+        try server.sync("d", [server.create("k1", 1, "board", "b1")])
+        let plan = try DatabaseQueue(path: server.path).read { db in
+            let places = sql.count(where: { $0 == "?" })
+            return try Row.fetchAll(
+                db, sql: "EXPLAIN QUERY PLAN \(sql)", arguments: StatementArguments(repeatElement(1, count: places))
+            ).map { $0["detail"] as String }
+        }
+        #expect(plan.count == 1, "nothing is sorted: \(plan)")
+        #expect(plan.first?.contains("version>?") ?? false, "\(plan)")
     }
 
     @Test("a page from the checkpoint leaves out what follows from the request's own changes, and nothing else")

@@ -21,6 +21,19 @@ struct PageReader {
 
     private var statements: Statements { store.statements }
 
+    // Each says `version > 0` once more: the indexes by version hold only what has one, and SQLite takes such an index
+    // only where the statement itself says so. Without it every page sorted the whole account.
+    static let ofAccount: StaticString = """
+        SELECT n, entity, id, version, dead, stamp, fields, unit FROM record
+        WHERE account = ? AND version > ? AND version > 0 ORDER BY version
+        """
+    static let ofUnit: StaticString = """
+        SELECT count(*) FROM record WHERE account = ? AND version BETWEEN ? AND ? AND unit = ? AND version > 0
+        """
+    static let ofRoot: StaticString = """
+        SELECT n, version, unit FROM record WHERE root = ? AND version > ? AND version > 0 ORDER BY version
+        """
+
     /// What the whole account has above a checkpoint.
     func page(after checkpoint: Int64, limit: Int) throws -> Page {
         var page = Page(version: account.head)
@@ -28,12 +41,7 @@ struct PageReader {
         page.records.beginArray()
         var last = checkpoint
         var unit: Int64 = 0
-        try statements.each(
-            """
-            SELECT n, entity, id, version, dead, stamp, fields, unit FROM record
-            WHERE account = ? AND version > ? ORDER BY version
-            """, [account.row, checkpoint]
-        ) { row in
+        try statements.each(Self.ofAccount, [account.row, checkpoint]) { row in
             if !known.isEmpty, known.contains(row[0]) { return true }
             let next: Int64 = row[7]
             let isWithin = next != 0 && next == unit
@@ -56,10 +64,7 @@ struct PageReader {
     }
 
     private func size(ofUnit unit: Int64) throws -> Int {
-        try statements.first(
-            "SELECT count(*) FROM record WHERE account = ? AND version BETWEEN ? AND ? AND unit = ?",
-            [account.row, unit, unit + Int64(limits.dirtyRecords), unit]
-        ) { $0[0] } ?? 1
+        try statements.first(Self.ofUnit, [account.row, unit, unit + Int64(limits.dirtyRecords), unit]) { $0[0] } ?? 1
     }
 
     private func add(_ row: StatementRow, to page: inout Page) -> Int64 {
@@ -156,10 +161,7 @@ struct PageReader {
     ) throws -> (places: [Place], isWholeUpTo: Int64) {
         var found: [Place] = []
         var isWholeUpTo = Int64.max
-        try statements.each(
-            "SELECT n, version, unit FROM record WHERE root = ? AND version > ? ORDER BY version",
-            [root.row, root.checkpoint]
-        ) { row in
+        try statements.each(Self.ofRoot, [root.row, root.checkpoint]) { row in
             if !known.isEmpty, known.contains(row[0]) { return true }
             let place = Place(version: row[1], row: row[0], unit: row[2], isLeaving: false)
             // Never within a unit, however long it is: a delete takes all with it that stands under it.
