@@ -128,13 +128,18 @@ final class World {
 
     // MARK: Phases
 
+    /// Whether users have more to write.
+    private var isAtWork: Bool {
+        record.localWrites < workload.goal && now <= workload.steps.last?.atMilliseconds ?? 0
+    }
+
     func run() -> SeedReport {
         for device in devices { start(device.index) }
-        while let (at, event) = agenda.next(before: workload.duration) {
+        while let (at, event) = agenda.next(before: isAtWork ? .max : workload.duration) {
             run(until: at)
             perform(event)
         }
-        run(until: workload.duration)
+        run(until: max(now, workload.duration))
         heal()
         if liveness(), resolve() {
             finalChecks()
