@@ -42,9 +42,9 @@ public struct WorkloadTape: Sendable {
         var chance = SeededGenerator(seed: seed, stream: 1)
         let devices = Self.devices(&chance)
         // A little more than a seed needs to count; now and then a world that grows.
-        let goal = chance.chance(0.1) ? 75 + chance.below(75) : 50 + chance.below(12)
+        let goal = chance.chance(0.1) ? 70 + chance.below(70) : 50 + chance.below(10)
         let count = goal * 4 / 3
-        let duration = Int64(20_000 + chance.below(4) * 150_000)
+        let duration = Int64(20_000 + chance.below(4) * 90_000)
         // Few records make conflicts, many make pages.
         let heat = 0.2 + chance.unit() * 0.7
         var times = (0..<count).map { _ in Int64(chance.below(Int(duration))) }

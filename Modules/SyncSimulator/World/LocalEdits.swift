@@ -191,9 +191,11 @@ struct EditMaker {
         let place = schema.entities.firstIndex { $0.name == entity.name } ?? 0
         var generator = SeededGenerator(seed: seed, stream: UInt64(0x73_6861 + place * 16 + number + (all ? 8 : 0)))
         let plain = entity.fields.filter { $0.reference == nil }
+        // Most of what an app makes has all of its fields.
+        if all, number > 0 { return Set(plain.map(\.name)) }
         var names: Set<String> = []
         for (place, field) in plain.enumerated() {
-            let isWanted = generator.chance(all ? 0.8 : 0.35)
+            let isWanted = generator.chance(all ? 0.7 : 0.35)
             if isWanted || (all && (field.isRequired || place == 0)) { names.insert(field.name) }
         }
         // An update of nothing is no statement.

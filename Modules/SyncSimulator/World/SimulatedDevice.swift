@@ -31,6 +31,8 @@ final class SimulatedDevice {
     private(set) var picture: [String: Data]?
     /// The files as they were backed up.
     var backup: [String: Data]?
+    /// What ``facts()`` finds now was checked.
+    var wasChecked = false
     /// What ``facts()`` found last, and how many rows the process had changed by then.
     private var known: (generation: Int, changes: Int, facts: DeviceFacts)?
     /// What JSON texts in its columns mean.
@@ -260,6 +262,7 @@ final class SimulatedDevice {
         // Nobody else writes into a living device's file; SQLite counts each row that its one writer changes.
         let changes = process.store.database.writeWithoutTransaction { $0.totalChangesCount }
         if let known, known.generation == generation, known.changes == changes, !isDead { return known.facts }
+        wasChecked = false
         let facts = read { try DeviceFacts($0, schema, &parsed) }
         known = isDead ? nil : facts.map { (generation, changes, $0) }
         return facts
