@@ -124,7 +124,8 @@ let package = Package(
             name: "SyncServerTests", dependencies: [core, "SyncServer", "SyncTesting", sqlite],
             path: "Tests/SyncServerTests"),
         // `Tests/run simulate`; a program, but no product.
-        .executableTarget(name: "seeds", dependencies: ["SyncSimulator"], path: "Tests/Simulate"),
+        .executableTarget(name: "seeds", dependencies: ["SyncSimulator", "CSilentReads"], path: "Tests/Simulate"),
+        .target(name: "CSilentReads", path: "Tests/SimulateSQLite"),
         .testTarget(
             name: "SyncTestingTests", dependencies: [core, "SyncTesting"], path: "Tests/SyncTestingTests"),
         .testTarget(

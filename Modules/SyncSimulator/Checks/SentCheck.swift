@@ -51,11 +51,13 @@ struct SentCheck {
         var last: [RecordKey: Int64] = [:]
         var needed: Set<RecordKey> = []
         for change in written {
-            if let earlier = last[change.record], earlier > change.sequence {
+            let earlier = last[change.record]
+            if let earlier, earlier > change.sequence {
                 found.append("\(change.id) of \(change.record) is sent behind a later one")
             }
             last[change.record] = change.sequence
-            if change.operation == .create, needed.contains(change.record) {
+            // A record that was deleted before comes back by a create of what is known there already.
+            if change.operation == .create, earlier == nil, needed.contains(change.record) {
                 found.append("\(change.record) is sent behind what refers to it")
             }
             for field in schema[change.record.entity]?.parents ?? [] where change.operation == .create {

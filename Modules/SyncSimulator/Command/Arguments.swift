@@ -10,6 +10,8 @@ struct Arguments {
     private(set) var prints = false
     private(set) var shrinks = false
     private(set) var plants = false
+    /// A line for each seed.
+    private(set) var lists = false
     private(set) var bugs = PlantedBug.allCases
     private var withoutSteps: Set<Int> = []
     private var withoutFaults: Set<Int> = []
@@ -23,6 +25,7 @@ struct Arguments {
 
     static let usage = """
         simulate [--seeds N] [--from S] [--jobs J] [--minutes M]   runs N seeds from S on, as many as fit M minutes
+                 [--list]                                with a line for each: its size, and whether it counts
         simulate --trace SEED [--without-steps LIST] [--without-faults LIST] [--bug NAME]
         simulate --shrink SEED [--bug NAME]              leaves out what the failure does not need
         any of them with [--server model|reference] [--folder PATH]
@@ -65,6 +68,7 @@ struct Arguments {
                 (first, count) = (try number("--shrink"), 1)
             case "--without-steps": withoutSteps = list()
             case "--without-faults": withoutFaults = list()
+            case "--list": lists = true
             case "--folder":
                 place += 1
                 if place < arguments.count { folder = arguments[place] }

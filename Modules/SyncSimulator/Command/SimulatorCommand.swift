@@ -38,6 +38,7 @@ public enum SimulatorCommand {
             seed, totals in
             let report = try Simulation.run(seed: seed, options)
             totals.add(report)
+            if arguments.lists { say(report) }
             if seed % 10 == 0 {
                 totals.add(first: report, second: try Simulation.run(seed: seed, options))
             }

@@ -1,5 +1,5 @@
 /// What one seed came to.
-public struct SeedReport: Sendable {
+public struct SeedReport: Sendable, CustomStringConvertible {
     public let seed: UInt64
     public let devices: Int
     public let localWrites: Int
@@ -21,4 +21,10 @@ public struct SeedReport: Sendable {
 
     /// Whether the seed counts: two devices or more, 50 local writes, 3 faults, and the final checks reached.
     public var counts: Bool { devices >= 2 && localWrites >= 50 && faultCount >= 3 && isComplete }
+
+    /// A line of figures.
+    public var description: String {
+        "seed \(seed): \(devices) devices, \(localWrites) writes, \(requests) requests, \(faultCount) faults"
+            + (counts ? "" : "; does not count")
+    }
 }

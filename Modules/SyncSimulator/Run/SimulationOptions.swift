@@ -20,6 +20,8 @@ public struct SimulationOptions: Sendable {
     /// What the devices' app declares, and what an app declares that is one version behind.
     public let schema: Schema
     let older: Schema
+    /// What most devices' files begin as.
+    let templates = DeviceTemplates()
 
     /// Who is at the other end.
     public enum Server: String, Sendable, Hashable, CaseIterable {

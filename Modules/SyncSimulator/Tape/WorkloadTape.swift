@@ -29,21 +29,30 @@ public struct WorkloadTape: Sendable {
 
     public let devices: Int
     public let steps: [Step]
-    /// How long users work, in milliseconds.
+    /// How long users work, in milliseconds; longer only where they have not written enough by then.
     public let duration: Int64
+    /// Users stop after so many writes.
+    public let goal: Int
 
     /// The tape of a seed.
+    ///
+    /// Devices are down, or have nothing that a step could be done to, so it takes more steps than writes: those that
+    /// are due after ``duration`` are there for the seeds in which too little came of the others.
     public init(seed: UInt64) {
         var chance = SeededGenerator(seed: seed, stream: 1)
-        let devices = [1, 2, 2, 2, 3, 3, 3, 4, 5][chance.below(9)]
-        let count = 90 + chance.below(70)
-        let duration = Int64(20_000 + chance.below(4) * 150_000)
+        let devices = Self.devices(&chance)
+        // A little more than a seed needs to count; now and then a world that grows.
+        let goal = chance.chance(0.1) ? 70 + chance.below(70) : 50 + chance.below(10)
+        let count = goal * 4 / 3
+        let duration = Int64(20_000 + chance.below(4) * 90_000)
         // Few records make conflicts, many make pages.
         let heat = 0.2 + chance.unit() * 0.7
         var times = (0..<count).map { _ in Int64(chance.below(Int(duration))) }
         times.sort()
+        let spacing = max(duration / Int64(count), 1_000)
+        times += (0..<goal).map { duration + Int64($0) * spacing }
         var steps: [Step] = []
-        for number in 0..<count {
+        for number in times.indices {
             // The first steps give everybody something to work on.
             let device = number < 4 ? 0 : chance.below(devices)
             let action = Self.action(number, &chance, heat: heat)
@@ -51,8 +60,20 @@ public struct WorkloadTape: Sendable {
                 Step(number: number, atMilliseconds: times[number], device: device, action: action))
         }
         self.devices = devices
+        self.goal = goal
         self.duration = duration
         self.steps = steps
+    }
+
+    /// Mostly two or three; with a single one little can go wrong.
+    private static func devices(_ chance: inout SeededGenerator) -> Int {
+        switch chance.below(40) {
+        case 0: 1
+        case 1..<19: 2
+        case 19..<32: 3
+        case 32..<37: 4
+        default: 5
+        }
     }
 
     private static func action(_ number: Int, _ chance: inout SeededGenerator, heat: Double) -> Action {

@@ -87,6 +87,8 @@ struct EditMaker {
     let rows: Rows
     let device: Int
     let ids: any IDSource
+    /// The world's seed: it decides which statements its app has.
+    let seed: UInt64
 
     func edits(for action: WorkloadTape.Action) -> [LocalEdit] {
         switch action {
@@ -97,7 +99,7 @@ struct EditMaker {
         case .move(let record, let target): move(record, to: target)
         case .delete(let record): pickForDeletion(record).map { [.delete($0)] } ?? []
         case .rewrite(let record):
-            pick(record).flatMap { key in rows.rows[key].map { [.update(key, $0)] } } ?? []
+            pick(record).map(rewrite) ?? []
         case .syncNow, .cancel, .retry, .discard: []
         }
     }
@@ -142,6 +144,12 @@ struct EditMaker {
         return fields.isEmpty ? [] : [.update(key, fields)]
     }
 
+    private func rewrite(_ key: RecordKey) -> [LocalEdit] {
+        guard let entity = schema[key.entity], var fields = rows.rows[key] else { return [] }
+        for field in entity.fields where fields[field.name] == nil { fields[field.name] = .null }
+        return [.update(key, fields)]
+    }
+
     private func transaction(_ records: [UInt64], _ seed: UInt64) -> [LocalEdit] {
         var edits = create(entity(at: schema.entities.count / 2), parent: seed, fields: seed)
         var seen: Set<RecordKey> = []
@@ -168,21 +176,38 @@ struct EditMaker {
         _ entity: EntitySchema, _ generator: SeededGenerator, all: Bool, of row: [String: FieldValue]?
     ) -> [String: FieldValue] {
         var generator = generator
+        let names = shape(of: entity, all: all, generator.below(all ? 3 : 5))
         var fields: [String: FieldValue] = [:]
-        for (place, field) in entity.fields.enumerated() where field.reference == nil {
-            let isWanted = generator.chance(all ? 0.8 : 0.35)
-            let value = value(field, row?[field.name], &generator)
-            if field.isRequired && value.isNull { continue }
-            if isWanted || (all && (field.isRequired || place <= 1)) { fields[field.name] = value }
+        for field in entity.fields where field.reference == nil {
+            // What a new record has not is left out; what it has is a value.
+            let value = value(field, row?[field.name], isNullable: !all, &generator)
+            if names.contains(field.name) { fields[field.name] = value }
         }
         return fields
     }
 
+    /// The fields that one of the app's statements names: an app has a few for each table, and each seed another app.
+    private func shape(of entity: EntitySchema, all: Bool, _ number: Int) -> Set<String> {
+        let place = schema.entities.firstIndex { $0.name == entity.name } ?? 0
+        var generator = SeededGenerator(seed: seed, stream: UInt64(0x73_6861 + place * 16 + number + (all ? 8 : 0)))
+        let plain = entity.fields.filter { $0.reference == nil }
+        // Most of what an app makes has all of its fields.
+        if all, number > 0 { return Set(plain.map(\.name)) }
+        var names: Set<String> = []
+        for (place, field) in plain.enumerated() {
+            let isWanted = generator.chance(all ? 0.7 : 0.35)
+            if isWanted || (all && (field.isRequired || place == 0)) { names.insert(field.name) }
+        }
+        // An update of nothing is no statement.
+        if names.isEmpty, let field = plain.first { names.insert(field.name) }
+        return names
+    }
+
     private func value(
-        _ field: FieldSchema, _ present: FieldValue?, _ generator: inout SeededGenerator
+        _ field: FieldSchema, _ present: FieldValue?, isNullable: Bool, _ generator: inout SeededGenerator
     ) -> FieldValue {
         let number = generator.next()
-        if !field.isRequired, field.rule == .lastWriter || field.rule == .check, number % 9 == 0 {
+        if isNullable, !field.isRequired, field.rule == .lastWriter || field.rule == .check, number % 9 == 0 {
             return .null
         }
         switch field.kind {

@@ -37,6 +37,8 @@ final class SimulatedDevice {
     var synced: LogFile.Synced?
     /// The files as they were backed up.
     var backup: [String: Data]?
+    /// What ``facts()`` finds now was checked.
+    var wasChecked = false
     /// What ``facts()`` found last, and how many rows the process had changed by then.
     private var known: (generation: Int, changes: Int, facts: DeviceFacts)?
     /// What JSON texts in its columns mean.
@@ -279,6 +281,7 @@ final class SimulatedDevice {
         // Nobody else writes into a living device's file; SQLite counts each row that its one writer changes.
         let changes = process.store.database.writeWithoutTransaction { $0.totalChangesCount }
         if let known, known.generation == generation, known.changes == changes, !isDead { return known.facts }
+        wasChecked = false
         let facts = read { try DeviceFacts($0, schema, &parsed) }
         known = isDead ? nil : facts.map { (generation, changes, $0) }
         return facts

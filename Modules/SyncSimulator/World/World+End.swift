@@ -38,7 +38,7 @@ extension World {
             step = min(step * 2, 600_000)
             let waiting = devices.map { $0.facts() }
             if waiting.allSatisfy({ $0.map(Self.isAtRest) ?? false }) {
-                for device in devices { check(device.index) }
+                for device in devices { check(device.index, isLast: true) }
                 return true
             }
         }
@@ -67,43 +67,54 @@ extension World {
     /// The app deals with everything that was set aside, and says its word where one is waited for.
     func resolve() -> Bool {
         for round in 0..<12 {
-            for device in devices { synchronize(device.index) }
+            var isCalm = synchronizeAll()
             for device in devices {
-                confirm(device.index)
+                if confirm(device.index) { isCalm = false }
                 let failed = device.facts()?.failed ?? []
                 for (place, change) in failed.enumerated() {
+                    isCalm = false
                     // Gone with one that was discarded before it, perhaps.
                     let left = device.facts()?.failed.map(\.key) ?? []
                     guard let index = left.firstIndex(of: change.key) else { continue }
                     repair(device.index, UInt64(index), discards: round >= 3 || (place + round) % 2 == 1)
                 }
             }
-            let facts = devices.compactMap { $0.facts() }
-            if facts.allSatisfy({ $0.queue.isEmpty }), round > 0 { break }
+            if isCalm, devices.allSatisfy({ $0.facts()?.queue.isEmpty ?? true }) { break }
         }
-        // Twice: what the last device sent is news for the first.
-        for _ in 0..<2 { for device in devices { synchronize(device.index) } }
         return true
     }
 
-    private func confirm(_ index: Int) {
+    /// All devices, one after the other.
+    /// - Returns: whether the server had nothing to do for any of them: then all of them know all of it.
+    private func synchronizeAll() -> Bool {
+        let done = record.order.count
+        let ends = devices.map { synchronize($0.index) }
+        return record.order.count == done && ends.allSatisfy { $0 }
+    }
+
+    /// - Returns: whether a full pass waited for the word.
+    private func confirm(_ index: Int) -> Bool {
         guard settle(index, { try await $0.store.position().awaitsConfirmation }) == true else {
-            return
+            return false
         }
         record.cover(.fullPassAwaitsConfirmation)
         settle(index) { _ = try await $0.store.endFullPass(confirmed: true) }
+        return true
     }
 
     /// One sync by the user's wish, to its end.
-    private func synchronize(_ index: Int) {
+    /// - Returns: whether it came to its end.
+    private func synchronize(_ index: Int) -> Bool {
         let device = devices[index]
-        guard let process = device.process else { return }
+        guard let process = device.process else { return false }
         do {
             let limit = executor.clock.now.advanced(by: .seconds(7_200))
             let summary = try executor.complete(until: limit) {
                 try await process.engine.sync(for: .seconds(3_600))
             }
             record.note("device \(index) synced: \(summary.report.end)")
+            return summary.report.end == .complete
         } catch { record.violate("I9", "device \(index): the final sync \(error)") }
+        return false
     }
 }

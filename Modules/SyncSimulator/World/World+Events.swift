@@ -7,7 +7,7 @@ import SyncTesting
 extension World {
     func perform(_ event: Agenda.Event) {
         switch event {
-        case .step(let step): perform(step)
+        case .step(let step): if record.localWrites < workload.goal { perform(step) }
         case .fault(let fault): perform(fault)
         case .start(let device): start(device)
         case .resume(let device): devices[device].resume()
@@ -80,7 +80,7 @@ extension World {
     private func write(_ step: WorkloadTape.Step) {
         let device = devices[step.device]
         guard let rows = device.facts()?.rows else { return }
-        let edits = EditMaker(schema: device.schema, rows: rows, device: step.device, ids: device.ids)
+        let edits = EditMaker(schema: device.schema, rows: rows, device: step.device, ids: device.ids, seed: seed)
             .edits(for: step.action)
         guard !edits.isEmpty else { return }
         let isUnit = if case .transaction(_, _, true) = step.action { true } else { false }
