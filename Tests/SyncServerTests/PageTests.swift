@@ -64,6 +64,21 @@ struct PageTests {
         #expect(chain.version == 5)
     }
 
+    @Test("Seed 2031: a full pass leaves nothing out, since a base version may be of another history")
+    func fullPass() throws {
+        let server = try TestServer()
+        try server.sync("d", [server.create("k1", 1, "board", "b1", ["n": "A", "m": "A"], at: -1_000)])
+        let changes = [
+            server.update("k1", 1, "board", "b1", ["n": ("A", "B")], at: -100, ["baseVersion": 1]),
+            server.create("k2", 2, "board", "b2", ["n": "A"], at: -90),
+        ]
+        let answer = try server.sync("e", changes, from: 0, ["fullPass": true])
+        #expect(answer.verdict("k1") == "applied")
+        #expect(answer.record("b1")?["fields"] == ["n": "B", "m": "A"])
+        #expect(answer.record("b2")?["fields"] == ["n": "A"])
+        #expect(answer.version == 3)
+    }
+
     private func twoBoards() throws -> TestServer {
         let server = try TestServer()
         try server.sync(

@@ -213,10 +213,12 @@ extension SyncService {
     ) throws -> Page {
         let limits = configuration.limits
         let limit = min(request.limit ?? limits.usualPage, limits.greatestPage)
-        let reader = PageReader(store: state.store, account: account, limits: limits, known: course?.known ?? [])
+        // A base version of another history may name other contents here: a full pass brings all there is (Decision 140).
+        let known = request.isFullPass ? [] : course?.known ?? []
+        let reader = PageReader(store: state.store, account: account, limits: limits, known: known)
         guard let scopes = request.scopes else {
             // Every version above the checkpoint is of a record that the device knows from this very request.
-            if let course, (request.lastSyncVersion ?? 0) + Int64(course.known.count) == account.head {
+            if course != nil, (request.lastSyncVersion ?? 0) + Int64(known.count) == account.head {
                 return Page(version: account.head)
             }
             return try reader.page(after: request.lastSyncVersion ?? 0, limit: limit)
