@@ -37,10 +37,10 @@ final class SimulatedDevice {
     var synced: LogFile.Synced?
     /// The files as they were backed up.
     var backup: [String: Data]?
-    /// What ``facts()`` finds now was checked.
-    var wasChecked = false
     /// Whose they were then.
     var backupAccount = SimulatedDevice.account
+    /// What ``facts()`` finds now was checked.
+    var wasChecked = false
     /// What ``facts()`` found last, and how many rows the process had changed by then.
     private var known: (generation: Int, changes: Int, facts: DeviceFacts)?
     /// What JSON texts in its columns mean.
