@@ -55,4 +55,10 @@ enum Failures {
         guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [key]) else { return nil }
         return (row[0], Doubt(rawValue: row[1]) ?? .none)
     }
+
+    /// Why a change stands aside.
+    static func reason(_ db: Database, key: String) throws -> SetAsideReason? {
+        let sql = "SELECT reason FROM sync_failure WHERE key = ?"
+        return try String.fetchOne(db.cachedStatement(sql: sql), arguments: [key]).map(ReasonCodec.reason)
+    }
 }

@@ -14,7 +14,10 @@ extension Settling {
         else { return false }
         if edit.operation == .delete {
             // Only what cannot be without the record: others of its unit are the user's as before.
-            let closure = try Dependants(schema: table.schema).closure(db, of: create, withUnits: false)
+            // And where the server has the record all the same, the delete is for the server to hear.
+            let closure =
+                try isOnServer(create, db)
+                ? [create] : Dependants(schema: table.schema).closure(db, of: create, withUnits: false)
             for change in closure { try ChangeNotes.event(db, "cancelled", of: change, now: now) }
             try takeBack(db, closure)
             try finish(db)
@@ -47,6 +50,14 @@ extension Settling {
         try ChangeNotes.event(db, "mended", of: next, detail: create.key, now: now)
         try finish(db)
         return true
+    }
+
+    /// Whether a record is there whose create was refused: a retry had made it that a power loss or an older copy of the file
+    /// knows nothing of, and a page brought it. Where the id was taken, what is there is somebody else's.
+    private func isOnServer(_ create: StoredChange, _ db: Database) throws -> Bool {
+        guard let stored = try StoredRecord.read(db, create.record), stored.version > 0, stored.base?.isLive ?? true
+        else { return false }
+        return try Failures.reason(db, key: create.key)?.code != Rejection.Code.idTaken.rawValue
     }
 
     /// A change that nobody can read is set aside; no row is reverted by it, since nothing is known of its values.

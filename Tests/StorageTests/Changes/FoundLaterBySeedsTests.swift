@@ -57,6 +57,28 @@ struct FoundLaterBySeedsTests {
         #expect(try await f.store.position().held == 0)
     }
 
+    @Test("Seed 5222: a record whose create was refused, and which a page brought all the same, is deleted on the server")
+    func refusedAndThere() async throws {
+        for (code, isHeard) in [("invalid", true), ("idTaken", false)] {
+            let f = try Fixture()
+            try await f.applyBoard()
+            try f.insertCard("n")
+            let create = try await f.claim()
+            try await f.settle((create.keys[0], .refused(code)))
+            // A retry had made it; then the power went, and took the retry along.
+            try await f.apply(record("card", "n", 6, ["name": "New", "idList": "l1", "pos": 1.0]))
+            try f.sql("DELETE FROM card WHERE id = 'n'")
+            let claim = try await f.claim()
+            #expect(claim.told == (isHeard ? ["delete card n"] : []))
+            #expect(try await f.store.failures().isEmpty)
+            #expect(try f.int("SELECT count(*) FROM card WHERE id = 'n'") == (isHeard ? 0 : 1))
+            guard isHeard else { continue }
+            #expect(claim.changes.map(\.change.baseVersion) == [6])
+            try await f.settle((claim.keys[0], .applied(7)))
+            #expect(try await f.store.queued().isEmpty)
+        }
+    }
+
     @Test("SEC-11 a wipe leaves no byte of what had been deleted before it, either")
     func remnants() async throws {
         let f = try await scattered()
