@@ -33,13 +33,15 @@ extension Store {
 
     /// Takes the account's data out of the file, the queue and what was set aside with it: the app asked the user.
     ///
-    /// One transaction: killed at any moment, all is there or nothing is, and what SQLite freed is overwritten with
-    /// zeros. The file then belongs to nobody, and is another device to the server.
+    /// One transaction: killed at any moment, all is there or nothing is. Then the whole file is written anew, so that no byte is
+    /// left of what was freed earlier either; killed before that, the next opening does it before anything is read. The
+    /// file then belongs to nobody, and is another device to the server. End the engine first.
+    /// - Throws: also where the rows went and the file could not be written anew (a full disk, a reader of another
+    ///   process): called again, or at the next opening, it is.
     public func wipe() throws(StoreFailure) {
         let schema = schema
         let now = now
         try perform("signing out") { db in
-            try db.execute(sql: "PRAGMA secure_delete = ON")
             try RowWriter.applying(db) {
                 for entity in schema.entities.reversed() {
                     try db.execute(sql: "DELETE FROM \(RowWriter.quoted(entity.table))")
@@ -49,15 +51,12 @@ extension Store {
             try context.emptySnapshots(db)
             try Meta.set(db, .device, Clock.freshKey(db))
             try Journal.event(db, .wiped, at: now)
+            try Remnants.mark(db)
         }
-        // The log still has the old pages; outside a transaction it can be emptied.
         do {
-            try database.writeWithoutTransaction { db in
-                _ = try db.checkpoint(.truncate)
-                try db.execute(sql: "PRAGMA secure_delete = OFF")
-            }
+            try database.writeWithoutTransaction { try Remnants.clear($0) }
         } catch {
-            throw failure(error, "emptying the write-ahead log")
+            throw failure(error, "writing the wiped file anew")
         }
         appliedSpeakers.speak()
         noticeSpeakers.speak(AppliedNotice(origin: .fullPass, records: []))

@@ -154,6 +154,7 @@ enum Opening {
                 return (context, number)
             }
             if Identity.home(of: database.path) != nil { generation.write(number) }
+            try Remnants.finish(database)
             return context
         } catch {
             throw StoreFailure(error, while: "opening the database")

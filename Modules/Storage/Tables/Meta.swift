@@ -13,6 +13,8 @@ enum Meta {
         case systemStart
         /// Counts openings; also kept outside the file, so that an older copy of it is noticed.
         case generation
+        /// An account was wiped out of the file, which is still to be written anew (``Remnants``).
+        case wiping
         /// Whose database it is.
         case account
         /// What the server said of its data.

@@ -197,6 +197,8 @@ public enum Situation: String, Sendable, Hashable, CaseIterable {
     case serverCrashAfterCommit = "a server killed between commit and answer"
     case expiredCheckpoint = "an expired checkpoint"
     case deviceRestored = "a device restored from a backup"
+    case accountSwitch = "another account on a device whose user signed out"
+    case unsentGivenUp = "a sign-out that gave up unsent changes"
     case powerLoss = "a device whose power went, with commits that were not synced"
     case tombstoneUnderUnsentChild = "a tombstone over an unsent child"
     case expiredToken = "a token that expired"

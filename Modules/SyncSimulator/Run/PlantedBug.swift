@@ -78,6 +78,8 @@ public enum PlantedBug: String, Sendable, Hashable, CaseIterable {
     /// Held versions do not move with what is applied.
     case versionsNotMoved
 
+    /// Who signs out leaves everything behind.
+    case wipeForgotten
     /// A device does not notice that the power was gone.
     case powerLossUnnoticed
     /// The server answers before what it did is on the disk, and dies.
@@ -122,7 +124,9 @@ public enum PlantedBug: String, Sendable, Hashable, CaseIterable {
     }
 
     /// Whether it stands between the engine and its exchange.
-    var isInExchange: Bool { sql == nil && self != .serverForgetsLastCommit && self != .powerLossUnnoticed }
+    var isInExchange: Bool {
+        sql == nil && ![.serverForgetsLastCommit, .powerLossUnnoticed, .wipeForgotten].contains(self)
+    }
 }
 
 /// An exchange with a planted mistake: what the engine above it would do wrong if it were its own.

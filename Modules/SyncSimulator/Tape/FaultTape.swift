@@ -71,6 +71,8 @@ public struct FaultTape: Sendable {
         case otherAccount(device: Int)
         /// The app is updated to the version that the others have.
         case update(device: Int)
+        /// The user signs out, after a sync or without one, and another one uses the device for so long.
+        case signOut(device: Int, flushes: Bool, milliseconds: Int64)
         /// The power goes: what was not synced is lost, or a part of it.
         case powerLoss(device: Int)
     }
@@ -120,6 +122,7 @@ public struct FaultTape: Sendable {
         }
         faults += Self.serverFaults(seed)
         faults += Self.powerFaults(seed, devices, duration)
+        faults += Self.accountFaults(seed, devices, duration)
         entries = faults.enumerated().map { Entry(number: $0.offset, fault: $0.element) }
     }
 

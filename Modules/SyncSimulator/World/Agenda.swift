@@ -9,6 +9,7 @@ struct Agenda {
         case unlock(device: Int)
         case unpause(device: Int)
         case signIn(device: Int)
+        case signBack(device: Int)
     }
 
     /// By time, then by the order in which they were put in.

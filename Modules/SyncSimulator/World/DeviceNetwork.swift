@@ -12,13 +12,15 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
     /// By the number of the request, counted over the device's whole life.
     var faults: [Int: FaultTape.RequestFault] = [:]
     var isOffline = false
+    /// Whose token the device has.
+    var account = SimulatedDevice.account
     /// The server does not take its token.
     var isExpired = false
     /// Nothing leaves a dead process; the number of the living one.
     var generation = 0
     private(set) var requests = 0
     /// Copies of requests that the network still holds, and when they arrive.
-    private(set) var copies: [(at: Duration, request: ExchangeRequest)] = []
+    private(set) var copies: [(at: Duration, request: ExchangeRequest, account: String)] = []
     /// Sees each answer that came through to the engine.
     var onAnswer: (ExchangeAnswer, ExchangeRequest) -> Void = { _, _ in }
     /// Keys whose effect the server has and of which the device heard nothing.
@@ -32,14 +34,15 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
     }
 
     /// The network as one process sees it; a process that died gets nothing through.
-    func port() -> Port { Port(network: self, generation: generation) }
+    func port() -> Port { Port(network: self, generation: generation, account: account) }
 
     struct Port: Exchange {
         let network: DeviceNetwork
         let generation: Int
+        let account: String
         func exchange(_ request: ExchangeRequest) async throws(ExchangeFailure) -> ExchangeAnswer {
             guard generation == network.generation else { throw .unreachable }
-            let answer = try await network.exchange(request)
+            let answer = try await network.exchange(request, by: account)
             guard generation == network.generation else { throw .unreachable }
             network.onAnswer(answer, request)
             return answer
@@ -50,44 +53,50 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
     func close() async {}
 
     func exchange(_ request: ExchangeRequest) async throws(ExchangeFailure) -> ExchangeAnswer {
+        try await exchange(request, by: account)
+    }
+
+    private func exchange(
+        _ request: ExchangeRequest, by account: String
+    ) async throws(ExchangeFailure) -> ExchangeAnswer {
         requests += 1
         let number = requests
         record.note("device \(device) request \(number) \(request.summary)")
         record.saw(request, from: device)
         guard !isOffline else { throw .unreachable }
         guard !isExpired else { throw .status(401, code: "unauthorized", retryAfter: nil) }
-        guard let fault = faults[number] else { return try await deliver(request) }
+        guard let fault = faults[number] else { return try await deliver(request, by: account) }
         record.struck(fault.name)
         record.note("device \(device) request \(number) \(fault)")
-        return try await suffer(fault, request)
+        return try await suffer(fault, request, by: account)
     }
 
     private func suffer(
-        _ fault: FaultTape.RequestFault, _ request: ExchangeRequest
+        _ fault: FaultTape.RequestFault, _ request: ExchangeRequest, by account: String
     ) async throws(ExchangeFailure) -> ExchangeAnswer {
         switch fault {
         case .latency(let there, let back):
             try await wait(there)
-            let answer = try await deliver(request)
+            let answer = try await deliver(request, by: account)
             try await wait(back)
             return answer
         case .lostRequest:
             throw ExchangeFailure(kind: .network, message: "the request was lost", reachedServer: false)
         case .lostAnswer:
-            let answer = try await deliver(request)
+            let answer = try await deliver(request, by: account)
             if !answer.results.isEmpty { record.cover(.answerLostAfterCommit) }
             unheard.formUnion(answer.results.filter { $0.verdict.isDecided }.map(\.changeID))
             throw ExchangeFailure(kind: .network, message: "the connection died", reachedServer: true)
         case .duplicated:
-            _ = try await deliver(request)
-            return try await deliver(request)
+            _ = try await deliver(request, by: account)
+            return try await deliver(request, by: account)
         case .replayedLater(let milliseconds):
-            copies.append((clock.now.elapsed + .milliseconds(milliseconds), request))
-            return try await deliver(request)
+            copies.append((clock.now.elapsed + .milliseconds(milliseconds), request, account))
+            return try await deliver(request, by: account)
         case .status(let status, let retryAfter):
             throw .status(status, code: nil, retryAfter: retryAfter)
         case .missingVerdicts(let bits):
-            var answer = try await deliver(request)
+            var answer = try await deliver(request, by: account)
             let before = answer.results.count
             answer.results = answer.results.enumerated().filter {
                 bits >> UInt64($0.offset % 64) & 1 == 0
@@ -98,15 +107,15 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
         case .shortPage(let limit):
             var shorter = request
             shorter.limit = limit
-            let answer = try await deliver(shorter)
+            let answer = try await deliver(shorter, by: account)
             if answer.hasMore { record.cover(.severalPages) }
             return answer
         case .backoff(let seconds):
-            var answer = try await deliver(request)
+            var answer = try await deliver(request, by: account)
             answer.backoffSeconds = seconds
             return answer
         case .foreignEpoch:
-            var answer = try await deliver(request)
+            var answer = try await deliver(request, by: account)
             guard request.epoch != nil else { return answer }
             answer.epoch += "-foreign"
             // Another history has other records and other versions.
@@ -115,12 +124,12 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
             record.cover(.foreignAnswer)
             return answer
         case .foreignDataset:
-            guard request.dataset != nil else { return try await deliver(request) }
+            guard request.dataset != nil else { return try await deliver(request, by: account) }
             throw ExchangeFailure(
                 kind: .history, status: 409, code: "otherDataset", message: "another data set",
                 reachedServer: true)
         case .wire(let wire):
-            let answer = try await deliver(request, wire: wire)
+            let answer = try await deliver(request, by: account, wire: wire)
             record.violate("I14", "device \(device): an answer with \(wire) was taken")
             return answer
         case .hang:
@@ -139,7 +148,7 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
         for copy in due {
             record.note("device \(device) late copy \(copy.request.summary)")
             do {
-                let answer = try await server.answer(copy.request, device: device, wire: nil)
+                let answer = try await server.answer(copy.request, device: device, account: copy.account, wire: nil)
                 if answer.results.contains(where: \.isDuplicate) { record.cover(.lateCopyOfRequest) }
             } catch {
                 record.note("late copy refused: \(error.kind.rawValue)")
@@ -148,10 +157,10 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
     }
 
     private func deliver(
-        _ request: ExchangeRequest, wire: FaultTape.WireFault? = nil
+        _ request: ExchangeRequest, by account: String, wire: FaultTape.WireFault? = nil
     ) async throws(ExchangeFailure) -> ExchangeAnswer {
         do {
-            var answer = try await server.answer(request, device: device, wire: wire)
+            var answer = try await server.answer(request, device: device, account: account, wire: wire)
             record.note("answer \(answer.summary)")
             try detail(&answer)
             record.heard(answer, of: request, device: device)

@@ -17,13 +17,15 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
     private let rules: Rules
     private let record: Record
     private var service: SyncService
-    private var connections: [Int: (wire: InProcessHTTP, exchange: BatchExchange)] = [:]
+    private var connections: [String: (wire: InProcessHTTP, exchange: BatchExchange)] = [:]
     private var kept: [String: Data]?
     private var starts: UInt64 = 0
-    private let shadow: Shadow
+    /// By account, as is what was found.
+    private var shadows: [String: Shadow] = [:]
+    private let schema: Schema
     private let life: ServerLife
     /// What ``records`` found last; dropped with each request and each restart.
-    private var known: [ServerRecord]?
+    private var known: [String: [ServerRecord]] = [:]
 
     /// What is to become of changes; read by the service's policy.
     final class Rules: @unchecked Sendable {
@@ -44,7 +46,7 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
         self.record = record
         let rules = Rules()
         self.rules = rules
-        shadow = Shadow(schema: schema, clock: clock)
+        self.schema = schema
         let entities = schema.entities.map { entity in
             ServerEntity(
                 entity.name, collection: entity.name + "s",
@@ -64,44 +66,45 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
     }
 
     func answer(
-        _ request: ExchangeRequest, device: Int, wire: FaultTape.WireFault?
+        _ request: ExchangeRequest, device: Int, account: String, wire: FaultTape.WireFault?
     ) async throws(ExchangeFailure) -> ExchangeAnswer {
         let connection: (wire: InProcessHTTP, exchange: BatchExchange)
-        do { connection = try self.connection(device) } catch {
+        do { connection = try self.connection(device, account) } catch {
             throw ExchangeFailure(kind: .unknown, message: "\(error)")
         }
         connection.wire.fault = wire
         connection.wire.asked = request
-        known = nil
+        known[account] = nil
         return try await connection.exchange.exchange(request)
     }
 
-    private func connection(_ device: Int) throws -> (wire: InProcessHTTP, exchange: BatchExchange) {
-        if let known = connections[device] { return known }
+    private func connection(_ device: Int, _ account: String) throws -> (wire: InProcessHTTP, exchange: BatchExchange) {
+        let name = "\(device) \(account)"
+        if let known = connections[name] { return known }
         let wire = InProcessHTTP { [unowned self] body in
-            self.serve(body)
+            self.serve(body, account)
         }
         let exchange = try BatchExchange(
             endpoint: "https://server.invalid", http: wire, clock: virtual, wallClock: clock,
             ids: SeededIDs(seed: seed ^ UInt64(device)),
             logger: Logger(label: "simulator", factory: { _ in SwiftLogNoOpLogHandler() }))
-        wire.onReply = { [unowned self] request, body in self.tell(request, body) }
-        connections[device] = (wire, exchange)
+        wire.onReply = { [unowned self] request, body in self.tell(request, body, account) }
+        connections[name] = (wire, exchange)
         return (wire, exchange)
     }
 
     /// The reply to a request, and whether it leaves a server that lives.
-    private func serve(_ body: [UInt8]) -> (reply: ServerReply, leaves: Bool) {
+    private func serve(_ body: [UInt8], _ account: String) -> (reply: ServerReply, leaves: Bool) {
         do {
             try life.begins()
-            let reply = service.sync(account: "account", body: body)
+            let reply = service.sync(account: account, body: body)
             guard let death = try life.ends() else { return (reply, true) }
             record.cover(death.kind == .atStatement ? .serverCrashAtStatement : .serverCrashAfterCommit)
             record.struck("server crash")
             record.note("the server dies at statement \(life.statements), in request \(life.requests)")
-            let before = epoch
+            let before = present
             restart { try folder.putBack(death.picture) }
-            if epoch != before { record.violate("server", "its death made another epoch of \(before): \(epoch)") }
+            if present != before { record.violate("server", "its death made another epoch of \(before): \(present)") }
             return (death.kind == .atStatement ? ServerReply(status: 503) : reply, false)
         } catch {
             record.violate("server", "\(error)")
@@ -119,9 +122,9 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
     func heal() { (life.statementCrashes, life.requestCrashes) = ([], []) }
 
     /// The shadow hears what was decided, whether the answer arrives or not.
-    private func tell(_ request: ExchangeRequest, _ body: [UInt8]) {
+    private func tell(_ request: ExchangeRequest, _ body: [UInt8], _ account: String) {
         guard case .array(let list)? = Self.json(body)?["results"] else { return }
-        for difference in shadow.differences(request, list.compactMap(Self.result)) {
+        for difference in shadow(account).differences(request, list.compactMap(Self.result)) {
             record.violate("verdict", "of the reference server: \(difference)")
         }
     }
@@ -155,21 +158,34 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
         return result
     }
 
-    func wrongValues() -> [String] { shadow.differences(records) }
+    private func shadow(_ account: String) -> Shadow {
+        if let known = shadows[account] { return known }
+        let shadow = Shadow(schema: schema, clock: clock)
+        shadows[account] = shadow
+        return shadow
+    }
 
-    var epoch: String {
+    func wrongValues() -> [String] {
+        shadows.keys.sorted().flatMap { shadow($0).differences(records(of: $0)) }
+    }
+
+    var accounts: [String] { shadows.keys.sorted() }
+
+    func epoch(of account: String) -> String { present }
+
+    private var present: String {
         do { return try service.epoch } catch { return "\(error)" }
     }
 
     /// Read as a device would that never synced: by a request of its own.
-    var records: [ServerRecord] {
-        if let known { return known }
-        let found = look()
-        known = found
+    func records(of account: String) -> [ServerRecord] {
+        if let known = known[account] { return known }
+        let found = look(account)
+        known[account] = found
         return found
     }
 
-    private func look() -> [ServerRecord] {
+    private func look(_ account: String) -> [ServerRecord] {
         var found: [ServerRecord] = []
         var (checkpoint, hasMore) = (Int64(0), true)
         life.isLookedAt = true
@@ -178,7 +194,7 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
             let body = """
                 {"protocol":1,"cycleID":"look","deviceID":"looker","lastSyncVersion":\(checkpoint),"limit":2000,"dirtyRecords":[]}
                 """
-            let reply = service.sync(account: "account", body: Array(body.utf8))
+            let reply = service.sync(account: account, body: Array(body.utf8))
             guard reply.status == 200, let answer = Self.json(reply.body),
                 case .bool(let more)? = answer["hasMore"],
                 case .int(let version)? = answer["currentSyncVersion"],
@@ -213,7 +229,7 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
 
     func backUp() {
         restart { kept = try folder.photograph() }
-        shadow.backUp()
+        for shadow in shadows.values { shadow.backUp() }
     }
 
     /// An operator puts the older files in place; the version that was handed out is kept beside them and tells.
@@ -223,14 +239,15 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
             let version = try folder.photograph().filter { $0.key.hasSuffix(".version") }
             try folder.putBack(kept.merging(version) { $1 })
         }
-        shadow.restore()
+        // An account that came later has nothing.
+        for (account, shadow) in shadows where !shadow.restore() { shadows[account] = nil }
         return true
     }
 
     func forgetTombstones() -> Bool { false }
 
     private func restart(_ between: () throws -> Void) {
-        known = nil
+        known = [:]
         do {
             try service.close()
             try between()

@@ -22,7 +22,12 @@ final class Shadow: @unchecked Sendable {
     }
 
     func backUp() { kept = model.backup() }
-    func restore() { if let kept { model.restore(kept) } }
+    /// - Returns: whether there was anything to restore from.
+    func restore() -> Bool {
+        guard let kept else { return false }
+        model.restore(kept)
+        return true
+    }
 
     /// Tells the model a request and what the reference server answered.
     /// - Returns: where the two decide differently, in words.

@@ -39,6 +39,8 @@ final class SimulatedDevice {
     var backup: [String: Data]?
     /// What ``facts()`` finds now was checked.
     var wasChecked = false
+    /// Whose they were then.
+    var backupAccount = SimulatedDevice.account
     /// What ``facts()`` found last, and how many rows the process had changed by then.
     private var known: (generation: Int, changes: Int, facts: DeviceFacts)?
     /// What JSON texts in its columns mean.
@@ -93,6 +95,15 @@ final class SimulatedDevice {
     var isDead: Bool { hook.isDead }
 
     static let account = "user"
+    /// Who is signed in.
+    var account = SimulatedDevice.account {
+        didSet {
+            network.account = account
+            hadGuest = true
+        }
+    }
+    /// Whether anybody else ever was.
+    private(set) var hadGuest = false
 
     // MARK: Life and death
 
@@ -139,7 +150,7 @@ final class SimulatedDevice {
         configuration.systemStart = options.bug == .powerLossUnnoticed ? nil : "start \(boot)"
         configuration.statementHook = { [hook] sql in hook.statement(sql) }
         let store = try Store(
-            path: folder.databasePath, schema: installed, account: Self.account, configuration: configuration
+            path: folder.databasePath, schema: installed, account: account, configuration: configuration
         )
         // The first opening after a start of the system is committed with a sync.
         if openedAt != boot { noteSynced(all: true) }
@@ -204,7 +215,12 @@ final class SimulatedDevice {
         record.note("device \(index) stops")
     }
 
-    private func end(_ process: Process) {
+    /// Ends the engine's run, and leaves the store open.
+    func endEngine() {
+        if let process { endRun(process) }
+    }
+
+    private func endRun(_ process: Process) {
         resume()
         process.run.cancel()
         for call in process.calls.tasks { call.cancel() }
@@ -212,6 +228,10 @@ final class SimulatedDevice {
         if !process.box.isSet {
             record.violate("engine", "device \(index) did not end when it was cancelled")
         }
+    }
+
+    private func end(_ process: Process) {
+        endRun(process)
         hook.isClearing = hook.isDead
         defer { hook.isClearing = false }
         do {

@@ -5,11 +5,13 @@ import SyncTesting
 protocol SimulatedServer: AnyObject, Sendable {
     /// What it does with a request that arrived, and its answer as the device's transport understands it.
     func answer(
-        _ request: ExchangeRequest, device: Int, wire: FaultTape.WireFault?
+        _ request: ExchangeRequest, device: Int, account: String, wire: FaultTape.WireFault?
     ) async throws(ExchangeFailure) -> ExchangeAnswer
-    /// All records, dead ones too, as a reader sees them now.
-    var records: [ServerRecord] { get }
-    var epoch: String { get }
+    /// The accounts that ever asked for anything, in their order.
+    var accounts: [String] { get }
+    /// All records of an account, dead ones too, as a reader sees them now.
+    func records(of account: String) -> [ServerRecord]
+    func epoch(of account: String) -> String
     /// What becomes of a change that was not decided before, by its key.
     func rule(_ ruling: @escaping @Sendable (String) -> ModelServer.Ruling)
     func backUp()
@@ -25,18 +27,28 @@ protocol SimulatedServer: AnyObject, Sendable {
     func wrongValues() -> [String]
 }
 
-/// The model server: values in, values out.
+/// The model server, one for each account: values in, values out.
 final class ModelBackend: SimulatedServer, @unchecked Sendable {
     // Sendable: all of it is used by the one thread that drives the executor.
-    private let model: ModelServer
-    private var kept: ModelServer.Backup?
+    private let make: (String) -> ModelServer
+    private var models: [String: ModelServer] = [:]
+    private var kept: [String: ModelServer.Backup] = [:]
+    private var ruling: @Sendable (String) -> ModelServer.Ruling = { _ in .decide }
 
-    init(_ model: ModelServer) { self.model = model }
+    init(_ make: @escaping (String) -> ModelServer) { self.make = make }
+
+    private func model(_ account: String) -> ModelServer {
+        if let known = models[account] { return known }
+        let model = make(account)
+        model.ruling = { [ruling] in ruling($0.id) }
+        models[account] = model
+        return model
+    }
 
     func answer(
-        _ request: ExchangeRequest, device: Int, wire: FaultTape.WireFault?
+        _ request: ExchangeRequest, device: Int, account: String, wire: FaultTape.WireFault?
     ) async throws(ExchangeFailure) -> ExchangeAnswer {
-        let answer = try model.answer(request)
+        let answer = try model(account).answer(request)
         // A transport lets none of these through: for the engine there was no answer.
         if let wire {
             throw ExchangeFailure(kind: .network, message: wire.rawValue, reachedServer: true)
@@ -44,28 +56,35 @@ final class ModelBackend: SimulatedServer, @unchecked Sendable {
         return answer
     }
 
-    var records: [ServerRecord] { model.records }
-    var epoch: String { model.epoch }
+    var accounts: [String] { models.keys.sorted() }
+    func records(of account: String) -> [ServerRecord] { models[account]?.records ?? [] }
+    func epoch(of account: String) -> String { model(account).epoch }
 
     func rule(_ ruling: @escaping @Sendable (String) -> ModelServer.Ruling) {
-        model.ruling = { ruling($0.id) }
+        self.ruling = ruling
+        for model in models.values { model.ruling = { ruling($0.id) } }
     }
 
-    func backUp() { kept = model.backup() }
+    func backUp() { kept = models.mapValues { $0.backup() } }
 
     func restore() -> Bool {
-        guard let kept else { return false }
-        model.restore(kept)
+        guard !kept.isEmpty else { return false }
+        for (account, model) in models {
+            // An account that came later has nothing.
+            model.restore(kept[account] ?? make(account).backup())
+        }
         return true
     }
 
     func forgetTombstones() -> Bool {
-        model.forgetTombstones()
+        for model in models.values { model.forgetTombstones() }
         return true
     }
 
     func suffer(_ fault: FaultTape.ServerFault) {}
     func heal() {}
 
-    func wrongValues() -> [String] { LastWriters(model.effects).differences(model.records) }
+    func wrongValues() -> [String] {
+        accounts.compactMap { models[$0] }.flatMap { LastWriters($0.effects).differences($0.records) }
+    }
 }

@@ -22,6 +22,7 @@ extension World {
             device.resume()
             update(device.index)
             start(device.index)
+            signBack(device.index)
             settle(device.index) { process in
                 await process.engine.resume()
                 await process.engine.trigger(.reconnected)

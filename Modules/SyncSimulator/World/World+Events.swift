@@ -16,6 +16,7 @@ extension World {
         case .signIn(let device):
             devices[device].network.isExpired = false
             settle(device) { await $0.engine.trigger(.reconnected) }
+        case .signBack(let device): signBack(device)
         case .unpause(let device): settle(device) { await $0.engine.resume() }
         }
     }
@@ -261,6 +262,8 @@ extension World {
             start(index)
         case .update(let index): update(index)
         case .powerLoss(let index): losePower(index)
+        case .signOut(let index, let flushes, let milliseconds):
+            signOut(index, flushes: flushes, for: milliseconds)
         case .backup: backUpServer()
         case .restoredServer: restoreServer()
         case .forgottenTombstones:
@@ -303,7 +306,10 @@ extension World {
     private func backUp(_ index: Int) {
         let device = devices[index]
         guard device.process != nil, !device.isDead else { return }
-        do { device.backup = try device.folder.photograph() } catch {
+        do {
+            device.backup = try device.folder.photograph()
+            device.backupAccount = device.account
+        } catch {
             record.violate("simulator", "\(error)")
         }
     }
@@ -311,7 +317,10 @@ extension World {
     /// The device's files are replaced by older ones; what was made since is lost with the old device.
     private func restore(_ index: Int) {
         let device = devices[index]
-        guard device.backup != nil, device.process != nil, !device.isDead else { return }
+        // An app that finds another account's file signs that account out first.
+        guard device.backup != nil, device.backupAccount == device.account, device.process != nil, !device.isDead else {
+            return
+        }
         device.stop()
         do { try device.restoreBackup() } catch { return record.violate("simulator", "\(error)") }
         start(index)

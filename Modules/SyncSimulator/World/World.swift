@@ -25,6 +25,9 @@ final class World {
     private var restarts: SeededGenerator
     /// What comes to a device's disk before the power goes.
     var powers: SeededGenerator
+    /// Users whose devices others use, by device; devices that died over a wipe.
+    var shelves: [Int: Shelf] = [:]
+    var unsureWipes: Set<Int> = []
     /// Devices whose power went, and that have not been started since.
     var powerless: Set<Int> = []
 
@@ -45,8 +48,11 @@ final class World {
                 virtual: executor.clock,
                 seed: seed, record: record, bug: options.bug)
         } else {
-            server = ModelBackend(
-                ModelServer(schema: options.schema, clock: serverClock, pageLimit: 3 + Int(seed % 60)))
+            server = ModelBackend { [options] account in
+                ModelServer(
+                    schema: options.schema, clock: serverClock, dataset: "d-\(account)",
+                    pageLimit: 3 + Int(seed % 60))
+            }
         }
         try setUp()
         record.onRequest = { [unowned self] request, device in self.saw(request, from: device) }
@@ -176,7 +182,7 @@ final class World {
             let lines = device.read { try Inspection.lines($0, about: ids) } ?? []
             for line in lines { record.note("device \(device.index) \(line)") }
         }
-        for each in server.records where ids.contains(each.key.id) {
+        for each in server.records(of: SimulatedDevice.account) where ids.contains(each.key.id) {
             record.note("server \(each.key) at \(each.version) \(each.presence) \(each.fields)")
         }
     }
@@ -239,7 +245,8 @@ final class World {
                 record.cover(.restart)
                 if !device.isDead {
                     adopt(index)
-                    return forgetLost(index)
+                    forgetLost(index)
+                    return lookAtWipe(index)
                 }
             } catch {
                 record.note("device \(index) did not open: \(error)")
@@ -254,6 +261,7 @@ final class World {
 
     /// What stands in the place of others is known from here at the latest.
     private func saw(_ request: ExchangeRequest, from index: Int) {
+        checkAccount(of: request, from: index)
         let check = SentCheck(schema: options.schema)
         for message in check.disorder(request.changes, ledgers[index]) {
             record.violate("I3", "device \(index): \(message)")
@@ -298,11 +306,13 @@ final class World {
         let lost = ledgers[index].look(facts, accepted: record.accepted)
         let invariants = Invariants(
             schema: device.schema, device: index, facts: facts, ledger: ledgers[index], lost: lost,
-            refused: record.refused, server: server.records, serverEpoch: server.epoch)
+            refused: record.refused, server: server.records(of: device.account),
+            serverEpoch: server.epoch(of: device.account))
         if invariants.hasTombstoneOverUnsent { record.cover(.tombstoneUnderUnsentChild) }
         for (invariant, message) in invariants.check() {
             record.violate(invariant, "device \(index): \(message)")
         }
+        checkAccount(of: facts, in: index)
         for message in memories[index].falls(facts) {
             record.violate("I5", "device \(index): \(message)")
         }
@@ -350,7 +360,7 @@ final class World {
             check(device.index, isLast: true)
             guard let facts = device.facts() else { continue }
             for difference in Convergence.differences(
-                facts.rows.rows, server.records, schema: options.schema)
+                facts.rows.rows, server.records(of: device.account), schema: options.schema)
             {
                 record.violate("I7", "device \(device.index): \(difference)")
             }

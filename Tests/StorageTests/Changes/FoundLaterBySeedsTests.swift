@@ -1,10 +1,11 @@
+import Foundation
 import GRDB
 @testable import Storage
 import SyncCore
 import Testing
 
-/// What the simulator found on devices that were restored from a backup, each in its smallest form.
-@Suite("Found by the simulator: restored devices")
+/// What the simulator found, or led to, on devices that were restored or wiped, each in its smallest form.
+@Suite("Found by the simulator: restored and wiped devices")
 struct FoundLaterBySeedsTests {
     @Test("Seed 1389: a key that an earlier device used with other stamps was decided, and is no failure")
     func decidedUnderOtherStamps() async throws {
@@ -54,5 +55,54 @@ struct FoundLaterBySeedsTests {
         _ = try await f.store.discard(claim.keys[1])
         #expect(try f.int("SELECT count(*) FROM list") == 0)
         #expect(try await f.store.position().held == 0)
+    }
+
+    @Test("SEC-11 a wipe leaves no byte of what had been deleted before it, either")
+    func remnants() async throws {
+        let f = try await scattered()
+        try await f.store.wipe()
+        try await f.store.close()
+        #expect(try f.filesHold("SECRETWORD") == [])
+    }
+
+    @Test("PRC-20 killed between a wipe and the end of its traces, the next opening ends them")
+    func remnantsAfterKill() async throws {
+        let f = try await scattered()
+        // What the wipe's transaction leaves where nothing comes after it.
+        try await f.store.database.write { db in
+            try RowWriter.applying(db) { try db.execute(sql: "DELETE FROM card; DELETE FROM list; DELETE FROM board") }
+            try EngineTables.empty(db)
+            try Remnants.mark(db)
+        }
+        try await f.store.close()
+        #expect(try f.filesHold("SECRETWORD") != [])
+        let again = try Fixture(file: f.file)
+        try await again.store.close()
+        #expect(try again.filesHold("SECRETWORD") == [])
+        #expect(try Fixture(file: f.file).int("SELECT count(*) FROM sync_meta WHERE key = 'wiping' AND value = 1") == 0)
+    }
+
+    /// A file in which rows with a telling word came and went.
+    private func scattered() async throws -> Fixture {
+        let f = try Fixture()
+        // Some builds of SQLite do it by themselves.
+        try await f.store.database.writeWithoutTransaction { try $0.execute(sql: "PRAGMA secure_delete = OFF") }
+        try await f.applyBoard()
+        for number in 0..<200 {
+            try f.insertCard("x\(number)", name: "SECRETWORD \(number) \(String(repeating: "-", count: number * 7))")
+        }
+        try await f.drain()
+        try f.sql("DELETE FROM card WHERE id LIKE 'x%' AND id NOT LIKE '%7'")
+        try await f.drain(from: 5_000)
+        return f
+    }
+}
+
+extension Fixture {
+    /// The files beside and with the database that hold a word.
+    fileprivate func filesHold(_ word: String) throws -> [String] {
+        try FileManager.default.contentsOfDirectory(atPath: file.folder.path).sorted().filter { name in
+            try Data(contentsOf: file.folder.appendingPathComponent(name)).range(of: Data(word.utf8)) != nil
+        }
     }
 }
