@@ -153,8 +153,8 @@ public struct FaultTape: Sendable {
     private static func deviceFaults(_ device: Int, _ chance: inout SeededGenerator) -> [Fault] {
         var faults: [Fault] = []
         if chance.chance(0.4) {
-            for _ in 0..<(1 + chance.below(4)) {
-                faults.append(.device(device, .crashAtStatement(100 + chance.below(4_000))))
+            for _ in 0..<(1 + chance.below(3)) {
+                faults.append(.device(device, .crashAtStatement(100 + chance.below(3_500))))
             }
         }
         if chance.chance(0.3) {
@@ -180,7 +180,7 @@ public struct FaultTape: Sendable {
         }
         for device in 0..<devices {
             let span = Int64(1_000 + chance.below(60_000))
-            if chance.chance(0.3) { for _ in 0..<(1 + chance.below(3)) { add(.crash(device: device)) } }
+            if chance.chance(0.3) { for _ in 0..<(1 + chance.below(2)) { add(.crash(device: device)) } }
             if chance.chance(0.3) { add(.restart(device: device)) }
             if chance.chance(0.2) { add(.suspended(device: device, milliseconds: span)) }
             if chance.chance(0.4) { add(.offline(device: device, milliseconds: span * 2)) }

@@ -34,7 +34,7 @@ extension World {
     func liveness() -> Bool {
         let end = now + Self.bound
         var step: Int64 = 5_000
-        while now < end {
+        while now < end, !isRunaway {
             run(until: now + step)
             step = min(step * 2, 600_000)
             let waiting = devices.map { $0.facts() }
@@ -43,7 +43,7 @@ extension World {
                 return true
             }
         }
-        for device in devices {
+        for device in devices where !isRunaway {
             guard let facts = device.facts(), !Self.isAtRest(facts) else {
                 continue
             }
@@ -67,7 +67,7 @@ extension World {
 
     /// The app deals with everything that was set aside, and says its word where one is waited for.
     func resolve() -> Bool {
-        for round in 0..<12 {
+        for round in 0..<12 where !isRunaway {
             var isCalm = synchronizeAll()
             for device in devices {
                 if confirm(device.index) { isCalm = false }
@@ -82,7 +82,7 @@ extension World {
             }
             if isCalm, devices.allSatisfy({ $0.facts()?.queue.isEmpty ?? true }) { break }
         }
-        return true
+        return !isRunaway
     }
 
     /// All devices, one after the other.
