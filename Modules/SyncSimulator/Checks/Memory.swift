@@ -24,7 +24,8 @@ struct Memory {
             owed[result.changeID] = result.verdict
             if result.isClamped { clamped.insert(result.changeID) }
         }
-        if let stamp = answer.stamp, answer.results.isEmpty, answer.page.count > 0, !answer.hasMore {
+        // Where there are records, the checkpoint comes there only with this answer, or a later one of no lower stamp.
+        if let stamp = answer.stamp, answer.page.count > 0, !answer.hasMore {
             stamps.append((answer.epoch, answer.currentSyncVersion, stamp))
         }
     }
