@@ -254,7 +254,9 @@ final class World {
                     return lookAtWipe(index)
                 }
             } catch {
-                record.note("device \(index) did not open: \(error)")
+                // The words hold the file's path, whose name is no part of what two runs are compared by.
+                record.note("device \(index) did not open")
+                record.detail("\(error)")
             }
             // It died, or failed, while it opened: another process tries at once.
             device.kill()
