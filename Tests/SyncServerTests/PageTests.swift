@@ -79,6 +79,22 @@ struct PageTests {
         #expect(answer.version == 3)
     }
 
+    @Test("Seed 10734: a verdict's version says nothing of what others wrote below it, if its page never came")
+    func verdictWithoutPage() throws {
+        let server = try TestServer()
+        try server.sync("d", [server.create("k1", 1, "board", "b1", ["n": "A", "m": "A"], at: -1_000)])
+        try server.sync("e", [server.update("k1", 1, "board", "b1", ["n": ("A", "B")], at: -900, ["baseVersion": 1])])
+        // Its answer is settled, and the device ends before it has the page.
+        try server.sync("d", [server.update("k2", 2, "board", "b1", ["m": ("A", "B")], at: -800)], from: 1)
+        let next = server.update("k3", 3, "board", "b1", ["m": ("B", "C")], at: -700, ["baseVersion": 3])
+        let answer = try server.sync("d", [next], from: 1)
+        #expect(answer.record("b1")?["fields"] == ["n": "B", "m": "C"])
+        #expect(answer.version == 4)
+        // One that has all up to that version knows what comes of its next write.
+        let known = server.update("k4", 4, "board", "b1", ["m": ("C", "D")], at: -600, ["baseVersion": 4])
+        #expect(try server.sync("d", [known], from: 4).records.isEmpty)
+    }
+
     private func twoBoards() throws -> TestServer {
         let server = try TestServer()
         try server.sync(

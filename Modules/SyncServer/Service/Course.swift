@@ -62,7 +62,7 @@ extension SyncService {
         try proceedings.decide(request.dirty, in: source)
         let members = try write(proceedings, &account, now, store)
         return Course(
-            proceedings: proceedings, members: members, known: proceedings.ledger.echoes,
+            proceedings: proceedings, members: members, known: proceedings.ledger.echoes(to: request.checkpoint),
             notice: proceedings.ledger.notice(account.name))
     }
 
@@ -118,10 +118,13 @@ extension SyncService {
 
 extension Ledger {
     /// Rows of which the device knows the state that they have now.
-    var echoes: Set<Int64> {
+    ///
+    /// What a verdict gave it is a version, not what others had written below that: the page that tells of those may have
+    /// been lost with the process. So the checkpoint must be past the version that was there (Decision 151).
+    func echoes(to checkpoint: Int64) -> Set<Int64> {
         var rows: Set<Int64> = []
         for entry in entries where entry.isTouched && entry.isEcho && entry.version != entry.versionBefore {
-            rows.insert(entry.row)
+            if entry.versionBefore <= checkpoint { rows.insert(entry.row) }
         }
         return rows
     }

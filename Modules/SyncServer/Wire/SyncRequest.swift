@@ -16,6 +16,9 @@ struct SyncRequest: Sendable {
     var wantsChecksum = false
     var dirty: [DirtyRecord] = []
 
+    /// What the device has of every scope that it asks for.
+    var checkpoint: Int64 { scopes?.map(\.checkpoint).min() ?? lastSyncVersion ?? 0 }
+
     /// A root wanted, with its own checkpoint.
     struct Scope: Sendable, Hashable {
         var name: String
