@@ -37,6 +37,15 @@ enum Marking {
         return claimed
     }
 
+    /// Takes the marks of changes away that had never been sent before, and were not sent since.
+    static func unmark(_ db: Database, _ keys: [String]) throws {
+        let sql = """
+            UPDATE sync_change SET state = 0, baseVersion = NULL
+            WHERE state <> 0 AND state = 1 AND key IN (SELECT value FROM json_each(?))
+            """
+        try db.cachedStatement(sql: sql).execute(arguments: [Payloads.list(keys)])
+    }
+
     /// PROTOCOL.md, `baseVersion`: the version last accepted here; none for a create, for what the server never
     /// acknowledged, and for a change made in an earlier epoch.
     /// - Returns: the base versions that there are, by place.
