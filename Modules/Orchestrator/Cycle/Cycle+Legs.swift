@@ -36,18 +36,27 @@ extension SyncEngine {
         let request = try await request(for: position, first, limit: limit)
         guard let first, handlers.isEmpty, position.scopes == nil, !position.isInFullPass else {
             let asked = noteRequest(request, &report)
-            return Leg(claim: first, asked: asked, answer: await Self.answer(exchange, request))
+            return Leg(claim: first, asked: asked, answer: await Self.answer(exchange, request, nil))
         }
         return try await withThrowingTaskGroup(of: Result<ExchangeAnswer, ExchangeFailure>.self) { group in
             var (claim, request) = (first, request)
             var answered: Answered?
+            var prepared: (any Sendable)?
             while true {
                 let asked = noteRequest(request, &report)
-                group.addTask { [exchange, request] in await Self.answer(exchange, request) }
+                group.begin(atOnce: store.taskExecutor != nil) { [exchange, request, prepared] in
+                    await Self.answer(exchange, request, prepared)
+                }
                 // What the file refuses here gives up the request that is under way, too.
                 let ahead = try await takeAhead(behind: claim, answered, &position, &report)
                 var next: ExchangeRequest?
-                if let ahead { next = try await self.request(for: position, ahead, limit: limit) }
+                prepared = nil
+                if let ahead {
+                    next = try await self.request(for: position, ahead, limit: limit)
+                    // As it is where nobody else writes meanwhile: each change has one version.
+                    next?.lastSyncVersion = request.lastSyncVersion + Int64(claim.changes.count)
+                    prepared = next.flatMap { exchange.prepare($0) }
+                }
                 guard let answer = try await group.next() else { throw CancellationError() }
                 guard let ahead, var next else { return Leg(claim: claim, asked: asked, answer: answer) }
                 guard case .success(let got) = answer, isPlain(got, asked: asked, position), !Task.isCancelled,
@@ -100,10 +109,23 @@ extension SyncEngine {
     }
 
     private static func answer(
-        _ exchange: any Exchange, _ request: ExchangeRequest
+        _ exchange: any Exchange, _ request: ExchangeRequest, _ prepared: (any Sendable)?
     ) async -> Result<ExchangeAnswer, ExchangeFailure> {
-        do throws(ExchangeFailure) { return .success(try await exchange.exchange(request)) } catch {
+        do throws(ExchangeFailure) { return .success(try await exchange.exchange(request, prepared: prepared)) } catch {
             return .failure(error)
+        }
+    }
+}
+
+extension ThrowingTaskGroup {
+    /// Adds a task that begins at once on this thread, where the platform can: its request leaves before anything else is done.
+    fileprivate mutating func begin(
+        atOnce: Bool, _ operation: sending @escaping @isolated(any) () async throws -> ChildTaskResult
+    ) {
+        if atOnce, #available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *) {
+            addImmediateTask(operation: operation)
+        } else {
+            addTask(operation: operation)
         }
     }
 }

@@ -16,6 +16,10 @@ enum Marking {
                 case .uncertain: try ChangeRows.setState(db, position: change.position, .uploading)
                 case .pending, .blocked, .failed, .blockedAfterSending:
                     // What is sent once must read the same whatever is declared later.
+                    if change.operation == .create, isRewritten || change.isRaw {
+                        try markAnew(db, change)
+                        continue
+                    }
                     if isRewritten || change.isRaw { try ChangeRows.rewrite(db, change) }
                     fresh.append(change.position)
                 }
@@ -35,6 +39,20 @@ enum Marking {
             }
         }
         return claimed
+    }
+
+    /// The mark and the stored form of a create in one statement: it has no `baseVersion`.
+    private static func markAnew(_ db: Database, _ change: StoredChange) throws {
+        let row = try RawStatement(
+            db,
+            "UPDATE sync_change SET operation = ?, stamp = ?, fields = ?, state = 1, baseVersion = NULL WHERE position = ?"
+        )
+        row.begin()
+        row.add(change.operation.number)
+        row.add(Int64(bitPattern: change.stamp.packed))
+        row.add(try DeltaCodec.json(change.fields, operation: change.operation))
+        row.add(change.position)
+        try row.run()
     }
 
     /// Takes the marks of changes away that had never been sent before, and were not sent since.

@@ -3,6 +3,7 @@ import GRDB
 import Orchestrator
 import Storage
 import SyncCore
+import SyncServer
 import SyncTesting
 import Testing
 import UploadQueue
@@ -46,7 +47,8 @@ import UploadQueue
                 let keys = Set(request.changes.map(\.id))
                 return Seen(
                     request: request, states: states.filter { keys.contains($0.key) },
-                    checkpoint: try Int64.fetchOne(db, sql: "SELECT value FROM sync_meta WHERE key = 'checkpoint'") ?? 0,
+                    checkpoint: try Int64.fetchOne(db, sql: "SELECT value FROM sync_meta WHERE key = 'checkpoint'")
+                        ?? 0,
                     boards: try String.fetchAll(db, sql: "SELECT id FROM board ORDER BY id"))
             }
             lock.withLock { list.append(now) }
@@ -94,7 +96,8 @@ import UploadQueue
     }
 
     private func states(_ device: Device) throws -> [Int64] {
-        try device.store.database.read { try Int64.fetchAll($0, sql: "SELECT state FROM sync_change ORDER BY position") }
+        let sql = "SELECT state FROM sync_change ORDER BY position"
+        return try device.store.database.read { try Int64.fetchAll($0, sql: sql) }
     }
 
     @Test("While a request is under way the next is claimed, and it leaves before the answer in front is settled")
@@ -113,7 +116,7 @@ import UploadQueue
             #expect(seen.flatMap { $0.request.changes.map(\.sequence) } == Array(1...7))
             #expect(world.port.mostAtOnce == 1)
             #expect(try world.effects() == 7)
-            // Claimed before the answer in front was settled: what is told as decided for good is one request behind.
+            // Claimed before the answer in front was settled: what is told as decided for good is a request behind.
             #expect(seen.map { $0.request.settled } == [0, 0, 2, 4])
             #expect(try states(world.device).isEmpty)
             try await world.end()
