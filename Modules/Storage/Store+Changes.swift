@@ -7,6 +7,30 @@ extension Store: ChangeLog {
             stateSpeakers.speak()
             return result
         }
+        return try settle(settlement, claim: claim, underWay: nil)
+    }
+
+    public func settle(
+        _ settlement: Settlement, behind claim: Claim, limits: ClaimLimits?
+    ) throws(StoreFailure) -> Claim {
+        ahead = nil
+        return try settle(settlement, claim: limits, underWay: claim)
+    }
+
+    public func putBack(_ claim: Claim) throws(StoreFailure) {
+        let keys = claim.changes.map(\.change.id)
+        let generation = leaseGeneration
+        try performEngine("putting changes back") { db in
+            // Whoever has the lease by now has counted them as sent.
+            guard try Lease.isHeld(db, generation) else { return }
+            try Marking.unmark(db, keys)
+        }
+        stateSpeakers.speak()
+    }
+
+    private func settle(
+        _ settlement: Settlement, claim: ClaimLimits?, underWay: Claim?
+    ) throws(StoreFailure) -> Claim {
         let now = now
         let generation = leaseGeneration
         let (result, touched) = try performWithHeld("settling the queue") { db, isRetrying in
@@ -14,7 +38,8 @@ extension Store: ChangeLog {
             let mayClaim = try Lease.isHeld(db, generation)
             let ahead = try context.records(db, of: settlement.outcomes.map(\.changeID))
             return try context.deriving(db, now: now, ahead: ahead) {
-                let settled = try context.changes.settle(db, settlement, claim: mayClaim ? claim : nil, now: now)
+                let settled = try context.changes.settle(
+                    db, settlement, claim: mayClaim ? claim : nil, behind: underWay, now: now)
                 let touched = settled.touched + (isRetrying ? try retryHeld(db, now) : [])
                 return ((settled.claim, touched), touched)
             }

@@ -137,13 +137,11 @@ extension SyncEngine {
         _ claim: Claim?, _ machine: inout CycleMachine, _ position: inout SyncPosition, _ take: inout Take,
         _ urgency: Urgency, _ report: inout CycleReport, limit: Int
     ) async throws -> CycleMachine.Step {
-        let request = try await request(for: position, claim, limit: limit)
-        let asked = wallClock.nowMilliseconds
-        report.requests += 1
-        report.sent += request.changes.count
+        let leg = try await legs(from: claim, &position, &report, limit: limit)
+        let (claim, asked) = (leg.claim, leg.asked)
         let answer: ExchangeAnswer
         do {
-            answer = try await exchange.exchange(request)
+            answer = try leg.answer.get()
             try check(answer, against: position)
         } catch {
             note(error)
@@ -209,7 +207,7 @@ extension SyncEngine {
         return claim.changes.allSatisfy { decided.contains($0.change.id) }
     }
 
-    private func request(for position: SyncPosition, _ claim: Claim?, limit: Int) async throws(StoreFailure)
+    func request(for position: SyncPosition, _ claim: Claim?, limit: Int) async throws(StoreFailure)
         -> ExchangeRequest
     {
         ExchangeRequest(
@@ -242,19 +240,24 @@ extension SyncEngine {
     private func learnTime(
         _ serverTime: Int64?, asked: Int64, _ position: inout SyncPosition
     ) async throws(StoreFailure) {
-        let half = (wallClock.nowMilliseconds - asked) / 2
-        let known = position.clockOffsetMilliseconds
-        var measured = serverTime.map { $0 - (asked + half) } ?? known ?? 0
-        // A slow answer says little: its time may be off by half of what it took.
-        let isClear = abs(measured - (known ?? 0)) > 1_000 + abs(half)
-        if !isClear { measured = known ?? 0 }
-        guard known == nil || isClear else { return }
+        guard let measured = newOffset(serverTime, asked: asked, position) else { return }
         try await store.setClockOffset(milliseconds: measured)
         position.clockOffsetMilliseconds = measured
     }
 
+    /// The offset that an answer tells, where it clearly is another than the known one.
+    func newOffset(_ serverTime: Int64?, asked: Int64, _ position: SyncPosition) -> Int64? {
+        let half = (wallClock.nowMilliseconds - asked) / 2
+        let known = position.clockOffsetMilliseconds
+        let measured = serverTime.map { $0 - (asked + half) } ?? known ?? 0
+        // A slow answer says little: its time may be off by half of what it took.
+        let isClear = abs(measured - (known ?? 0)) > 1_000 + abs(half)
+        guard known == nil || isClear else { return nil }
+        return isClear ? measured : known ?? 0
+    }
+
     /// What Transport cannot know: that the answer is of the history that this device follows.
-    private func check(_ answer: ExchangeAnswer, against position: SyncPosition) throws(ExchangeFailure) {
+    func check(_ answer: ExchangeAnswer, against position: SyncPosition) throws(ExchangeFailure) {
         if let known = position.dataset, let told = answer.dataset, known != told {
             throw ExchangeFailure(
                 kind: .history, code: "otherDataset", message: "expected the data set \(known), got \(told)",
@@ -293,7 +296,7 @@ extension SyncEngine {
         }
     }
 
-    private func apply(
+    func apply(
         _ slice: PageSlice, _ position: inout SyncPosition, _ report: inout CycleReport
     ) async throws(StoreFailure) {
         let done = try await store.apply(slice)

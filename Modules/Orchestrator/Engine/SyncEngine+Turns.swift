@@ -1,3 +1,4 @@
+import Storage
 import SyncCore
 
 /// One cycle at a time: who may run the next, and whom it serves.
@@ -27,7 +28,10 @@ extension SyncEngine {
         let served = line
         line = []
         let isUsers = urgency == .user || served.contains { $0.urgency == .user }
-        let report = await oneCycle(isUsers ? .user : .routine, cause: cause ?? (isUsers ? .user : nil))
+        // No step between engine, queue, store and request wakes another thread, where the store has one to share.
+        let report = await withTaskExecutorPreference(store.taskExecutor) {
+            await oneCycle(isUsers ? .user : .routine, cause: cause ?? (isUsers ? .user : nil))
+        }
         if report.end == .cancelled, Task.isCancelled {
             // It was this call's own end, and nobody else's: the others are next.
             line = served + line

@@ -141,6 +141,12 @@ public actor SyncEngine {
     /// The user's wish: it ignores our own back-off and an open breaker, never the server's `Retry-After` or `Backoff`.
     /// - Parameter limit: how long it may take; a request that is under way at its end is given up.
     public func sync(for limit: Duration) async throws(StoreFailure) -> SyncSummary {
+        try await withTaskExecutorPreference(store.taskExecutor) { () async -> Result<SyncSummary, StoreFailure> in
+            do throws(StoreFailure) { return .success(try await cycles(for: limit)) } catch { return .failure(error) }
+        }.get()
+    }
+
+    private func cycles(for limit: Duration) async throws(StoreFailure) -> SyncSummary {
         var total = CycleReport()
         let elapsed = StopWatch(clock)
         var pauses = RetryPauses(configuration)

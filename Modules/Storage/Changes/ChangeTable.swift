@@ -37,11 +37,14 @@ struct ChangeTable: Sendable {
     }
 
     /// Records the outcomes, keeps schedule and stamp, and claims what goes next (``ChangeLog/settle(_:claim:)``).
+    /// - Parameter underWay: the claim behind which the next one stands (``ChangeLog/settle(_:behind:limits:)``).
     /// - Returns: the claim, and the records whose rows changed here.
     func settle(
-        _ db: Database, _ settlement: Settlement, claim limits: ClaimLimits?, now: Int64
+        _ db: Database, _ settlement: Settlement, claim limits: ClaimLimits?, behind underWay: Claim? = nil, now: Int64
     ) throws -> (claim: Claim, touched: [RecordKey]) {
-        if let claim = try SingleTurn(table: self).settle(db, settlement, claim: limits) { return (claim, []) }
+        if underWay == nil, let claim = try SingleTurn(table: self).settle(db, settlement, claim: limits) {
+            return (claim, [])
+        }
         if let stamp = settlement.stamp { try Clock.observe(db, stamp) }
         if let schedule = settlement.schedule { try ScheduleCodec.write(db, schedule) }
         try Meta.raise(db, .highest, to: settlement.outcomes.compactMap(\.kind.version).max())
@@ -50,8 +53,9 @@ struct ChangeTable: Sendable {
         try settling.finish(db)
         if try QueueFigures.hasAside(db) || !Drafts.isEmpty(db) { try Needs(schema: schema).markNew(db) }
         var changes: [QueuedChange] = []
-        if let limits {
-            var claiming = Claiming(table: self, now: now, limits: limits)
+        let behind = try limits == nil ? nil : underWay.flatMap { try Claiming.Behind(db, $0) }
+        if let limits, underWay == nil || behind != nil {
+            var claiming = Claiming(table: self, now: now, limits: limits, behind: behind)
             changes = try claiming.claim(db, &settling)
             try settling.finish(db)
         }

@@ -14,6 +14,7 @@ struct Claiming {
     let table: ChangeTable
     let now: Int64
     let limits: ClaimLimits
+    private let behind: Behind?
     private let needs: Needs
     private var hasAside = false
     private var hasDrafts = false
@@ -37,10 +38,13 @@ struct Claiming {
     /// A change's members beside its fields, about.
     private static let overhead = 200
 
-    init(table: ChangeTable, now: Int64, limits: ClaimLimits) {
+    /// - Parameter behind: the claim that is under way, where one is; ``claim(_:_:)`` then takes only what was never sent and
+    ///   what that one's answer cannot make another.
+    init(table: ChangeTable, now: Int64, limits: ClaimLimits, behind: Behind? = nil) {
         self.table = table
         self.now = now
         self.limits = limits
+        self.behind = behind
         needs = Needs(schema: table.schema)
     }
 
@@ -55,8 +59,9 @@ struct Claiming {
 
     /// - Returns: `false` where a repair put something into the queue before what was looked at: then it is looked at anew.
     private mutating func scan(_ db: Database, _ settling: inout Settling) throws -> Bool {
-        let sql = "SELECT \(StoredChange.columns) FROM sync_change WHERE position > 0 AND state < 3 ORDER BY position"
-        let rows = try Row.fetchCursor(db.cachedStatement(sql: sql))
+        let states = behind == nil ? "state < 3" : "state = 0"
+        let sql = "SELECT \(StoredChange.columns) FROM sync_change WHERE position > ? AND \(states) ORDER BY position"
+        let rows = try Row.fetchCursor(db.cachedStatement(sql: sql), arguments: [behind?.position ?? 0])
         var broken: [(StoredChange, SetAsideReason)] = []
         var unit: Group?
         var seen = 0
@@ -67,8 +72,14 @@ struct Claiming {
             do {
                 change = try readable(row)
             } catch let error as Unreadable {
+                // It is set aside in its turn, when nothing is under way.
+                if behind != nil { isFull = true }
                 broken.append((error.change, error.reason))
                 continue
+            }
+            if let behind, behind.records.contains(change.record) {
+                isFull = true
+                break
             }
             if let open = unit, open.changes[0].unit != change.unit {
                 unit = nil
@@ -92,7 +103,7 @@ struct Claiming {
             isFull = (seen >= Self.mostRows && !groups.isEmpty) || !add(Group(changes: [change], bytes: size(row)))
         }
         if let open = unit, !isFull, try !isBlocked(db, open.changes) { _ = add(open) }
-        for (change, reason) in broken { try settling.setAsideUnreadable(db, change, reason) }
+        if behind == nil { for (change, reason) in broken { try settling.setAsideUnreadable(db, change, reason) } }
         return true
     }
 

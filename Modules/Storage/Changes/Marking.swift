@@ -16,6 +16,10 @@ enum Marking {
                 case .uncertain: try ChangeRows.setState(db, position: change.position, .uploading)
                 case .pending, .blocked, .failed, .blockedAfterSending:
                     // What is sent once must read the same whatever is declared later.
+                    if change.operation == .create, isRewritten || change.isRaw {
+                        try markAnew(db, change)
+                        continue
+                    }
                     if isRewritten || change.isRaw { try ChangeRows.rewrite(db, change) }
                     fresh.append(change.position)
                 }
@@ -35,6 +39,29 @@ enum Marking {
             }
         }
         return claimed
+    }
+
+    /// The mark and the stored form of a create in one statement: it has no `baseVersion`.
+    private static func markAnew(_ db: Database, _ change: StoredChange) throws {
+        let row = try RawStatement(
+            db,
+            "UPDATE sync_change SET operation = ?, stamp = ?, fields = ?, state = 1, baseVersion = NULL WHERE position = ?"
+        )
+        row.begin()
+        row.add(change.operation.number)
+        row.add(Int64(bitPattern: change.stamp.packed))
+        row.add(try DeltaCodec.json(change.fields, operation: change.operation))
+        row.add(change.position)
+        try row.run()
+    }
+
+    /// Takes the marks of changes away that had never been sent before, and were not sent since.
+    static func unmark(_ db: Database, _ keys: [String]) throws {
+        let sql = """
+            UPDATE sync_change SET state = 0, baseVersion = NULL
+            WHERE state <> 0 AND state = 1 AND key IN (SELECT value FROM json_each(?))
+            """
+        try db.cachedStatement(sql: sql).execute(arguments: [Payloads.list(keys)])
     }
 
     /// PROTOCOL.md, `baseVersion`: the version last accepted here; none for a create, for what the server never

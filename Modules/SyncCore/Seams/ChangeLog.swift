@@ -17,6 +17,20 @@ public protocol ChangeLog: Sendable {
     /// A log may look ahead, so that the settlement need not; it changes nothing that anybody can see, and what it found is
     /// of use only as long as nothing else has happened. By default it does nothing.
     func prepare(after claim: Claim, limits: ClaimLimits) async
+    /// As ``settle(_:claim:)``, while another claim is under way: records what was decided of changes in front of it, and
+    /// claims what stands behind it, so that it can go as soon as that one is answered.
+    ///
+    /// Nothing is claimed that the answer to `claim` could make another: no change of a record that `claim` has one of, none
+    /// that was sent before, and none at all while anything is set aside or waits. A log may claim nothing, as it does by
+    /// default.
+    /// - Throws: ``StoreFailure``; then nothing was recorded and nothing claimed.
+    func settle(
+        _ settlement: Settlement, behind claim: Claim, limits: ClaimLimits?
+    ) async throws(StoreFailure) -> Claim
+    /// Takes a claim back that ``settle(_:behind:limits:)`` gave and that certainly never left this device: its changes are as
+    /// they were before. By default they count as sent without an answer.
+    /// - Throws: ``StoreFailure``; then they are sent again as what has no answer.
+    func putBack(_ claim: Claim) async throws(StoreFailure)
     /// The queue's counts and its durable schedule.
     func summary() async throws(StoreFailure) -> QueueSummary
     /// Speaks after each commit that put something into the queue or freed it; starts silent, keeps only the newest.
@@ -25,6 +39,19 @@ public protocol ChangeLog: Sendable {
 
 extension ChangeLog {
     public func prepare(after claim: Claim, limits: ClaimLimits) async {}
+
+    public func settle(
+        _ settlement: Settlement, behind claim: Claim, limits: ClaimLimits?
+    ) async throws(StoreFailure) -> Claim {
+        try await settle(settlement, claim: nil)
+    }
+
+    public func putBack(_ claim: Claim) async throws(StoreFailure) {
+        let outcomes = claim.changes.map {
+            Settlement.Outcome(changeID: $0.change.id, kind: .unanswered(attempts: $0.attempts))
+        }
+        _ = try await settle(Settlement(outcomes: outcomes), claim: nil)
+    }
 }
 
 /// How much one claim may take.

@@ -7,8 +7,25 @@ public protocol Exchange: Sendable {
     /// Sends one request and returns its validated answer.
     /// - Throws: ``ExchangeFailure`` for everything that is no answer; on cancellation too, with `isCancelled`.
     func exchange(_ request: ExchangeRequest) async throws(ExchangeFailure) -> ExchangeAnswer
+    /// What can be made of a request before it goes, while something else is waited for; it sends nothing. By default nothing.
+    /// - Parameter request: as it most likely goes.
+    func prepare(_ request: ExchangeRequest) -> (any Sendable)?
+    /// As ``exchange(_:)``, with what ``prepare(_:)`` made of it; of use only where the request is the same.
+    func exchange(
+        _ request: ExchangeRequest, prepared: (any Sendable)?
+    ) async throws(ExchangeFailure) -> ExchangeAnswer
     /// Ends what is under way and frees connections; later calls fail.
     func close() async
+}
+
+extension Exchange {
+    public func prepare(_ request: ExchangeRequest) -> (any Sendable)? { nil }
+
+    public func exchange(
+        _ request: ExchangeRequest, prepared: (any Sendable)?
+    ) async throws(ExchangeFailure) -> ExchangeAnswer {
+        try await exchange(request)
+    }
 }
 
 /// What one round trip carries to the server.

@@ -46,6 +46,11 @@ struct FieldState: Sendable, Hashable {
         return plainTag.latest(sums?.greatest).latest(elements?.greatest)
     }
 
+    /// The stamp of that.
+    var highestStamp: Stamp {
+        (sums == nil && elements == nil ? plainTag?.stamp : greatest?.stamp) ?? .zero
+    }
+
     /// Whether the value follows from the plain write alone.
     var isPlain: Bool { sums == nil && elements == nil && !isHidden }
 

@@ -41,7 +41,8 @@ struct Ledger: Sendable {
     }
 
     let rules: [String: EntityRules]
-    let protectedFields: Set<String>
+    /// A few, quicker gone through than hashed.
+    private let protected: [String]
     private(set) var entries: [Entry] = []
     private var places: [RecordKey: Int] = [:]
     private var childrenAdded: [Int: Set<Int>] = [:]
@@ -60,7 +61,7 @@ struct Ledger: Sendable {
     ) {
         self.rules = rules
         self.limits = limits
-        self.protectedFields = protectedFields
+        protected = protectedFields.sorted()
         self.head = head
     }
 
@@ -123,6 +124,21 @@ struct Ledger: Sendable {
 
     // MARK: - Deciding
 
+    /// What is asked of an entry as it was before a change: a copy of it would make the change copy all its fields.
+    private struct Past {
+        let version: Int64
+        let root: Int64
+        let isDead: Bool
+        let wasDeadItself: Bool
+        let isTouched: Bool
+        let isEcho: Bool
+
+        init(_ entry: Entry) {
+            (version, root, isDead) = (entry.version, entry.root, entry.isDead)
+            (wasDeadItself, isTouched, isEcho) = (entry.state.isDead, entry.isTouched, entry.isEcho)
+        }
+    }
+
     /// Decides one change that nothing blocks, and does it.
     mutating func decide(_ change: IncomingChange, in source: some RecordSource) throws -> Decision {
         guard let entity = rules[change.record.entity] else {
@@ -135,9 +151,8 @@ struct Ledger: Sendable {
         }
         if let refusal = try refusal(of: change, entity, in: source) { return .rejected(refusal) }
         let place = known ?? add(change.record, entity, row: source.nextRow())
-        let before = entries[place]
+        let before = Past(entries[place])
         if let refusal = try limits.refusal(of: change, to: &entries[place]) { return .rejected(refusal) }
-        let wasDeadItself = before.state.isDead
         let ruling = entries[place].state.apply(change)
         switch ruling.kind {
         case .rejected(let rejection): return .rejected(rejection)
@@ -147,7 +162,7 @@ struct Ledger: Sendable {
         entries[place].isTouched = true
         if ruling.isNothing { return .applied(version: nil, overwrote: []) }
         try follow(place, ruling, in: source)
-        noteEcho(place, change, ruling, before: before, revived: wasDeadItself)
+        noteEcho(place, change, ruling, before: before)
         if change.operation == .delete, before.isDead { return .applied(version: nil, overwrote: []) }
         let isKeptDead = entries[place].isDead && change.operation != .delete
         if ruling.kind == .merged || isKeptDead { return .merged(view(place)) }
@@ -159,7 +174,7 @@ struct Ledger: Sendable {
         of change: IncomingChange, _ entity: EntityRules, in source: some RecordSource
     ) throws -> Rejection? {
         for field in change.fields {
-            if protectedFields.contains(field.name) {
+            if protected.contains(field.name) {
                 return Rejection(code: .invalid, message: "the field is the server's own", field: field.name)
             }
             guard let parent = entity.parents.first(where: { $0.field == field.name }), !field.new.isNull else {
@@ -180,7 +195,7 @@ struct Ledger: Sendable {
     }
 
     private mutating func noteEcho(
-        _ place: Int, _ change: IncomingChange, _ ruling: RecordRuling, before: Entry, revived: Bool
+        _ place: Int, _ change: IncomingChange, _ ruling: RecordRuling, before: Past
     ) {
         let isKnown: Bool
         if before.isTouched {
@@ -190,7 +205,7 @@ struct Ledger: Sendable {
         }
         let entry = entries[place]
         entries[place].isEcho =
-            isKnown && ruling.isAsSent && ruling.kind == .applied && ruling.overwrote.isEmpty && !revived
+            isKnown && ruling.isAsSent && ruling.kind == .applied && ruling.overwrote.isEmpty && !before.wasDeadItself
             && !before.isDead && entry.isDead == (change.operation == .delete)
             && (before.root == entry.root || before.version == 0)
     }
@@ -316,7 +331,15 @@ struct Ledger: Sendable {
     /// Whether a record, or one above it, is dead by its own writes.
     private func isDead(_ place: Int) -> Bool {
         if entries[place].state.isDead { return true }
-        guard !entries[place].parents.isEmpty else { return false }
+        // Nearly every record has one parent or none, and no circle above it.
+        var above = place
+        for _ in 0..<8 {
+            let parents = entries[above].parents
+            guard let parent = parents.first else { return false }
+            guard parents.count == 1 else { break }
+            if entries[parent].state.isDead { return true }
+            above = parent
+        }
         var queue = entries[place].parents
         var seen = Set(queue)
         while let above = queue.popLast() {

@@ -55,7 +55,8 @@ struct RecordState: Sendable, Hashable {
 
     /// The highest stamp in it.
     var highestStamp: Stamp {
-        Swift.max(greatestWrite?.stamp ?? .zero, deleted?.stamp ?? .zero)
+        let highest = Swift.max(created?.stamp ?? .zero, deleted?.stamp ?? .zero)
+        return fields.reduce(highest) { Swift.max($0, $1.highestStamp) }
     }
 
     /// The value of a field; null if it was never written.

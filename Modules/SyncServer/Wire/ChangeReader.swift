@@ -177,7 +177,11 @@ struct ChangeReader {
 
     private func finish(_ draft: inout Draft, id: String, size: Int) -> DirtyRecord {
         let madeBy = draft.device ?? device
-        check(&draft, id: id, madeBy: madeBy)
+        // The request's own was looked at with the request.
+        let (isKey, isDevice) = (RecordID.isID(id), draft.device.map(RecordID.isID) ?? true)
+        if !isKey { draft.refuse("the changeID is no id") }
+        if !isDevice { draft.refuse("the deviceID is no id") }
+        check(&draft)
         var isClamped = false
         let ownStamp = clamp(draft.stamp ?? .zero, &isClamped)
         let digest = digest(of: draft)
@@ -199,7 +203,7 @@ struct ChangeReader {
             content = .malformed(draft.fault ?? Rejection(code: .invalid, message: "the change is not whole"))
         }
         // Without a key, a device and a sequence that are such, nothing can be stored.
-        let canStore = RecordID.isID(id) && RecordID.isID(madeBy)
+        let canStore = isKey && isDevice
         return DirtyRecord(
             changeID: id, device: madeBy, sequence: draft.sequence.flatMap { $0 > 0 && canStore ? $0 : nil },
             record: record,
@@ -207,9 +211,7 @@ struct ChangeReader {
             content: content)
     }
 
-    private func check(_ draft: inout Draft, id: String, madeBy: String) {
-        if !RecordID.isID(id) { draft.refuse("the changeID is no id") }
-        if !RecordID.isID(madeBy) { draft.refuse("the deviceID is no id") }
+    private func check(_ draft: inout Draft) {
         if draft.sequence.map({ $0 < 1 }) ?? true { draft.refuse("the sequence is missing, or below 1") }
         if draft.entity == nil { draft.refuse("the entity is missing") }
         if draft.operation == nil { draft.refuse("the operation is missing") }

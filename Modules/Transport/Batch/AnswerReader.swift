@@ -20,7 +20,6 @@ struct ProvedAnswer: Sendable {
 /// section 1). Nothing of it leaves the module before that (I14).
 struct AnswerReader {
     private let request: ExchangeRequest
-    private let changes: [String: Change]
     private let body: AnswerBody
 
     private var version: Int64?
@@ -34,14 +33,14 @@ struct AnswerReader {
     private var oldestVersion: Int64?
     private var checksum: String?
     private var count: Int64?
-    private var results: [String: ChangeResult]?
+    /// In the order of the request's changes.
+    private var results: [ChangeResult?]?
     private var page: PageScan?
 
     /// - Parameter request: as it was sent: with those changes only that stood in it.
     private init(_ request: ExchangeRequest, _ body: AnswerBody) {
         self.request = request
         self.body = body
-        changes = Dictionary(request.changes.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
     }
 
     /// The answer in `body`, if it is one.
@@ -86,20 +85,35 @@ struct AnswerReader {
         }
     }
 
-    private func readResults(_ reader: inout JSONReader) throws(AnswerFault) -> [String: ChangeResult] {
-        var results: [String: ChangeResult] = [:]
+    private func readResults(_ reader: inout JSONReader) throws(AnswerFault) -> [ChangeResult?] {
+        let changes = request.changes
+        var results = [ChangeResult?](repeating: nil, count: changes.count)
+        // Servers mostly answer in the order in which they were asked; where one does not, places are looked up.
+        var next = 0
+        var places: [String: Int]?
         try reading { () throws(JSONFailure) in try reader.beginArray() }
         while try reading({ () throws(JSONFailure) in try reader.nextElement() }) {
             let told = try ToldResult(&reader)
             guard let changeID = told.changeID else { throw AnswerFault("a result's changeID", "none") }
             // What was not asked is no verdict about anything.
-            guard let change = changes[changeID] else { continue }
-            let result = try told.result(for: change, among: changes.keys)
-            if let other = results.updateValue(result, forKey: changeID), other != result {
+            if next >= changes.count || changes[next].id != changeID {
+                let all = places ?? Self.places(of: changes)
+                places = all
+                guard let place = all[changeID] else { continue }
+                next = place
+            }
+            let result = try told.result(for: changes[next], among: changes.lazy.map(\.id))
+            if let other = results[next], other != result {
                 throw AnswerFault("one verdict for a change", "two different ones")
             }
+            results[next] = result
+            next += 1
         }
         return results
+    }
+
+    private static func places(of changes: [Change]) -> [String: Int] {
+        Dictionary(changes.enumerated().map { ($1.id, $0) }, uniquingKeysWith: { first, _ in first })
     }
 
     /// Compares what was told with what was asked.
@@ -126,7 +140,7 @@ struct AnswerReader {
             dataset: dataset, epoch: epoch, currentSyncVersion: current, hasMore: hasMore,
             serverTimeMilliseconds: serverTime.flatMap(CalendarTime.rfc3339), stamp: stamp,
             oldestVersion: oldestVersion, checksum: checksum,
-            results: request.changes.compactMap { results[$0.id] }, count: page.count, records: page.range)
+            results: results.compactMap { $0 }, count: page.count, records: page.range)
     }
 
     private func judgeVersions(_ page: PageScan, hasMore: Bool) throws(AnswerFault) -> Int64 {

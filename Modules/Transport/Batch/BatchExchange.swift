@@ -67,13 +67,48 @@ public struct BatchExchange: Exchange {
     }
 
     public func exchange(_ request: ExchangeRequest) async throws(ExchangeFailure) -> ExchangeAnswer {
-        let batch = try BatchEncoder(limits: options.request).encode(request)
+        try await exchange(request, prepared: nil)
+    }
+
+    /// A request as it most likely goes, encoded and compressed.
+    private struct Prepared: Sendable {
+        /// What is new in each request, and what may turn out otherwise than was expected.
+        var cycleID: String
+        var lastSyncVersion: Int64
+        let batch: EncodedBatch
+        var packed: [UInt8]?
+    }
+
+    public func prepare(_ request: ExchangeRequest) -> (any Sendable)? {
+        do throws(ExchangeFailure) {
+            let batch = try BatchEncoder(limits: options.request).encode(request)
+            return Prepared(
+                cycleID: request.cycleID, lastSyncVersion: request.lastSyncVersion, batch: batch,
+                packed: calls.packed(batch.body))
+        } catch {
+            // The request itself meets the same, and tells.
+            return nil
+        }
+    }
+
+    public func exchange(
+        _ request: ExchangeRequest, prepared: (any Sendable)?
+    ) async throws(ExchangeFailure) -> ExchangeAnswer {
+        var batch: EncodedBatch
+        var packed: [UInt8]?
+        if let ready = prepared as? Prepared, ready.cycleID == request.cycleID,
+            ready.lastSyncVersion == request.lastSyncVersion
+        {
+            (batch, packed) = (ready.batch, ready.packed)
+        } else {
+            batch = try BatchEncoder(limits: options.request).encode(request)
+        }
         var sent = request
         // What did not fit has no verdict in the answer, as the contract has it for an unknown outcome.
         sent.changes.removeLast(request.changes.count - batch.count)
         let answer: Answer
         do throws(HTTPFailure) {
-            answer = try await calls.call(call(request.cycleID, batch.body))
+            answer = try await calls.call(call(request.cycleID, batch.body, packed))
         } catch {
             throw ExchangeFailure(error)
         }
@@ -84,11 +119,11 @@ public struct BatchExchange: Exchange {
         await calls.close()
     }
 
-    private func call(_ id: String, _ body: [UInt8]) -> Call {
+    private func call(_ id: String, _ body: [UInt8], _ packed: [UInt8]?) -> Call {
         var request = calls.endpoint.request(.post, options.path)
         request.headerFields[.contentType] = "application/json"
         request.headerFields[.accept] = "application/json, application/problem+json"
-        return Call(request: request, body: body, id: id)
+        return Call(request: request, body: body, packed: packed, id: id)
     }
 
     private func judge(_ answer: Answer, for request: ExchangeRequest) throws(ExchangeFailure) -> ExchangeAnswer {

@@ -5,6 +5,8 @@ import SyncCore
 struct Call: Sendable {
     var request: HTTPRequest
     var body: [UInt8] = []
+    /// The body compressed already, if it was.
+    var packed: [UInt8]?
     /// What ties log lines, the server's log and failures together.
     var id: String
 }

@@ -49,6 +49,9 @@ public struct CallStack: Sendable {
         throw HTTPFailure(.timedOut, "no answer within the deadlines")
     }
 
+    /// A body compressed before its call; `nil` for one that goes as it is.
+    func packed(_ body: [UInt8]) -> [UInt8]? { CompressionCaller.packed(body) }
+
     /// In a task of its own, which the overseer can end without ending the caller's.
     private func overseen(_ call: Call, _ watch: Watch, _ overseer: Overseer) async -> Result<Answer, HTTPFailure> {
         let first = first

@@ -10,12 +10,15 @@ final class CompressionCaller: Caller {
 
     init(next: any Caller) { self.next = next }
 
+    /// A body as it is sent compressed; `nil` for one that goes as it is.
+    static func packed(_ body: [UInt8]) -> [UInt8]? { body.count >= least ? Gzip.compress(body) : nil }
+
     func call(_ call: Call, watch: Watch) async throws(HTTPFailure) -> Answer {
-        guard call.body.count >= Self.least, !isRefused.load(ordering: .relaxed),
-            let compressed = Gzip.compress(call.body)
-        else { return try await next.call(call, watch: watch) }
+        guard !isRefused.load(ordering: .relaxed), let compressed = call.packed ?? Self.packed(call.body) else {
+            return try await next.call(call, watch: watch)
+        }
         var packed = call
-        packed.body = compressed
+        (packed.body, packed.packed) = (compressed, nil)
         packed.request.headerFields[.contentEncoding] = "gzip"
         let answer = try await next.call(packed, watch: watch)
         guard answer.status == 415 else { return answer }

@@ -8,15 +8,20 @@ extension UploadQueueMachine {
     ) -> Plan {
         var plan = Plan()
         guard takesBack(claim) else { return late(claim, urgency, isPaused: isPaused, at: now) }
-        undone.subtract(claim.changes.lazy.map(\.change.id))
+        if !undone.isEmpty { undone.subtract(claim.changes.lazy.map(\.change.id)) }
+        // Mostly in the order of the claim.
+        let isInOrder =
+            results.count == claim.changes.count
+            && zip(claim.changes, results).allSatisfy { $0.change.id == $1.changeID }
         var byID: [String: ChangeResult] = [:]
-        for result in results where byID[result.changeID] == nil { byID[result.changeID] = result }
+        if !isInOrder { for result in results where byID[result.changeID] == nil { byID[result.changeID] = result } }
         var progress = false
         var pause = backoffSeconds
         var retry: Double?
         var wantsRetry = false
-        for queued in claim.changes {
-            let result = byID[queued.change.id]
+        plan.settlement.outcomes.reserveCapacity(claim.changes.count)
+        for (index, queued) in claim.changes.enumerated() {
+            let result = isInOrder ? results[index] : byID[queued.change.id]
             let outcome = outcome(of: queued, result, &plan)
             plan.settlement.outcomes.append(outcome)
             if case .unanswered = outcome.kind {} else { progress = true }

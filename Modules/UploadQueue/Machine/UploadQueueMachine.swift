@@ -27,6 +27,8 @@ struct UploadQueueMachine: Sendable {
         var setAside: [String] = []
         /// Those that miss another record, by key: where that one's create is in the log, they wait for it instead.
         var missing: [String: RecordKey] = [:]
+        /// The claim that is under way, where what stands behind it is to be claimed.
+        var behind: Claim?
 
         /// Whether anything has to be written before a claim.
         var isEmpty: Bool { settlement == Settlement() }
@@ -54,7 +56,11 @@ struct UploadQueueMachine: Sendable {
     /// One change a request (section 2), whatever the policy says.
     var isSingle = false
     /// The keys of the claim that is out.
-    private(set) var out: [String]?
+    var out: [String]?
+    /// The keys of what was claimed behind the claim that is out: marked, and not sent yet.
+    var ahead: [String]?
+    /// The keys of the claim in front of the one that is out: answered, and not settled yet.
+    var inFront: [String]?
     /// The credentials' refusal was read from durable memory: the user's wish tries once whether there are new ones.
     private var refusalIsOld = false
     /// The last failure never reached the server, as far as is known.
@@ -94,7 +100,7 @@ struct UploadQueueMachine: Sendable {
 
     /// Somebody asks for what may go.
     mutating func take(_ urgency: Urgency, isPaused: Bool, at now: Moment) -> Plan {
-        out = nil
+        forgetClaims()
         var plan = Plan()
         admit(urgency, isPaused: isPaused, at: now, &plan)
         return plan
@@ -158,6 +164,11 @@ struct UploadQueueMachine: Sendable {
         if let written = plan.settlement.schedule { durable = written }
         loaded(claim.summary.schedule, at: now)
         if let stuck = stuck(claim.summary, plan, at: now) { events.append(stuck) }
+        if plan.behind != nil {
+            // Told as sent when it goes.
+            ahead = claim.changes.isEmpty ? nil : claim.changes.map(\.change.id)
+            return (claim.changes.isEmpty ? .nothing(claim.summary) : .batch(claim), events)
+        }
         if !claim.changes.isEmpty {
             out = claim.changes.map(\.change.id)
             refusalIsOld = false
@@ -176,6 +187,7 @@ struct UploadQueueMachine: Sendable {
     mutating func notRecorded(_ planned: UploadQueueMachine) {
         // What was to be settled is given up and sent again; what is out beside the plan is still out.
         out = planned.out
+        (ahead, inFront) = (nil, nil)
         floors.server = [floors.server, planned.floors.server].compactMap { $0 }.max()
         floors.changes = [floors.changes, planned.floors.changes].compactMap { $0 }.max()
     }
@@ -202,8 +214,13 @@ struct UploadQueueMachine: Sendable {
 
     /// Whether these are the changes that are out; what is not is a late answer. The claim is over with this.
     mutating func takesBack(_ claim: Claim) -> Bool {
-        guard let out, out == claim.changes.map(\.change.id) else { return false }
-        self.out = nil
+        let keys = claim.changes.map(\.change.id)
+        if inFront == keys {
+            inFront = nil
+            return true
+        }
+        guard out == keys else { return false }
+        (out, ahead) = (nil, nil)
         return true
     }
 

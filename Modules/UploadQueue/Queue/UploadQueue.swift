@@ -187,12 +187,14 @@ public actor UploadQueue {
     }
 
     /// Records and claims in one transaction, takes the machine over, and tells.
-    private func perform(
+    func perform(
         _ plan: UploadQueueMachine.Plan, _ planned: UploadQueueMachine, at now: Moment
     ) async throws(StoreFailure) -> Take {
         let claim: Claim
         do {
-            if plan.isEmpty, plan.limits == nil {
+            if let underWay = plan.behind {
+                claim = try await log.settle(plan.settlement, behind: underWay, limits: plan.limits)
+            } else if plan.isEmpty, plan.limits == nil {
                 // Nothing to write: a look is enough.
                 claim = Claim(changes: [], settled: 0, deviceID: "", summary: try await log.summary())
             } else {

@@ -5,6 +5,7 @@ import Storage
 import SyncCore
 import SyncTesting
 import Testing
+import UploadQueue
 
 /// One device: a store in a folder of its own, an engine, and clocks that the test moves.
 final class Device: Sendable {
@@ -29,7 +30,8 @@ final class Device: Sendable {
     init(
         _ exchange: any Exchange, seed: UInt64 = 1, wall: ManualWallClock = ManualWallClock(),
         clock: VirtualClock = VirtualClock(), executor: (any SerialExecutor)? = FileExecutor(),
-        hints: (any HintSource)? = nil, configuration: EngineConfiguration = EngineConfiguration()
+        hints: (any HintSource)? = nil, configuration: EngineConfiguration = EngineConfiguration(),
+        policy: UploadPolicy = UploadPolicy()
     ) throws {
         self.wall = wall
         self.clock = clock
@@ -44,8 +46,8 @@ final class Device: Sendable {
         store = try Store(
             path: folder.appendingPathComponent("device.sqlite").path, schema: Self.parsed, configuration: settings)
         engine = SyncEngine(
-            store: store, exchange: exchange, hints: hints, configuration: configuration, wallClock: wall, clock: clock,
-            randomness: SeededRandomness(seed: seed), ids: SeededIDs(seed: seed))
+            store: store, exchange: exchange, hints: hints, configuration: configuration, policy: policy,
+            wallClock: wall, clock: clock, randomness: SeededRandomness(seed: seed), ids: SeededIDs(seed: seed))
     }
 
     /// A board, written as an app does.

@@ -2,6 +2,7 @@ import Orchestrator
 import SyncCore
 import SyncTesting
 import Testing
+import UploadQueue
 
 /// A test's world in virtual time: everything runs on one seeded executor, and time jumps to whoever sleeps next.
 struct Stage: Sendable {
@@ -17,11 +18,11 @@ struct Stage: Sendable {
 
     func device(
         _ exchange: any Exchange, seed: UInt64 = 1, hints: (any HintSource)? = nil,
-        configuration: EngineConfiguration = EngineConfiguration()
+        configuration: EngineConfiguration = EngineConfiguration(), policy: UploadPolicy = UploadPolicy()
     ) throws -> Device {
         try Device(
             exchange, seed: seed, wall: wall, clock: clock, executor: executor.lane("store \(seed)"), hints: hints,
-            configuration: configuration)
+            configuration: configuration, policy: policy)
     }
 
     func pass(_ duration: Duration) async throws { try await clock.sleep(for: duration) }
