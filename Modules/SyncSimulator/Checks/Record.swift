@@ -144,12 +144,17 @@ final class Record: @unchecked Sendable {
 
 extension Change {
     /// A restored copy of a change with what the device that made it may have given it after the backup was made: the base
-    /// version with which it sent it, and the stamps that it had once the clock was measured (Decision 155).
+    /// version with which it sent it, the stamps that it had once the clock was measured, and the values before it, which
+    /// follow what came of the changes before it (Decision 155). What it writes is the same, as far as it is no difference.
     fileprivate func asSent(by first: Change) -> Change {
         var change = self
         change.baseVersion = first.baseVersion
         change.stamp = first.stamp
-        for (name, delta) in first.fields { change.fields[name]?.stamp = delta.stamp }
+        for (name, delta) in first.fields where change.fields[name] != nil {
+            change.fields[name]?.stamp = delta.stamp
+            change.fields[name]?.old = delta.old
+            if delta.rule == .sum || delta.rule == .union { change.fields[name]?.new = delta.new }
+        }
         return change
     }
 }
