@@ -57,7 +57,7 @@ struct FoundLaterBySeedsTests {
         #expect(try await f.store.position().held == 0)
     }
 
-    @Test("Seed 5222: a record whose create was refused, and which a page brought all the same, is deleted on the server")
+    @Test("Seed 5222: a record whose create was refused, and that a page brought, is deleted on the server")
     func refusedAndThere() async throws {
         for (code, isHeard) in [("invalid", true), ("idTaken", false)] {
             let f = try Fixture()
