@@ -37,15 +37,14 @@ enum HeldRecords {
             .execute(arguments: [key.entity, key.id])
     }
 
-    /// Nothing waits any more for this record to come, nor for what waits for it.
+    /// Nothing waits any more for this record to come.
+    ///
+    /// What waits for those waits on: one of them may have been moved away before the record died, and come at its new place,
+    /// which gives what is under it no new version. What died comes as a tombstone.
     static func forget(_ db: Database, under key: RecordKey) throws {
-        var open = [key]
-        while let parent = open.popLast() {
-            for record in try waiting(db, for: parent) {
-                try forget(db, record.key)
-                try StoredRecord.delete(db, record.key)
-                open.append(record.key)
-            }
+        for record in try waiting(db, for: key) {
+            try forget(db, record.key)
+            try StoredRecord.delete(db, record.key)
         }
     }
 

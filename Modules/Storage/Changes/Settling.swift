@@ -261,7 +261,8 @@ struct Settling {
         if let first = firstAside { try Needs(schema: table.schema).mark(db, after: first) }
         try markBrought(db)
         touched += try RowsAtRest(table: table).write(db, order.compactMap { works[$0] })
-        // What was under it died with it, and comes with a new version if it ever lives again.
+        // What was under it died with it, and comes with a new version if it ever lives again; or it was moved away before, and
+        // the page says so.
         for record in deleted where works[record]?.shown.isLive == false {
             try HeldRecords.forget(db, under: record)
         }

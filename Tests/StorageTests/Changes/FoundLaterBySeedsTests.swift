@@ -79,6 +79,24 @@ struct FoundLaterBySeedsTests {
         }
     }
 
+    @Test("Seed 158: what waits in a list that was moved out of a board before the board died here is not forgotten")
+    func movedAwayBeforeTheDelete() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try await f.apply(record("board", "b2", 5, ["name": "Other"]))
+        try f.sql("DELETE FROM board WHERE id = 'b2'")
+        try await f.apply(
+            record("list", "l2", 6, ["name": "List", "idBoard": "b2"]),
+            record("card", "k", 7, ["name": "Card", "idList": "l2", "pos": 1.0]))
+        #expect(try await f.store.position().held == 2)
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .applied(9)))
+        // The page of the same answer; the card has no new version.
+        try await f.apply(record("list", "l2", 8, ["name": "List", "idBoard": "b1"]))
+        #expect(try f.text("SELECT name FROM card WHERE id = 'k'") == "Card")
+        #expect(try await f.store.position().held == 0)
+    }
+
     @Test("SEC-11 a wipe leaves no byte of what had been deleted before it, either")
     func remnants() async throws {
         let f = try await scattered()
