@@ -40,12 +40,25 @@ enum HeldRecords {
     /// Nothing waits any more for this record to come.
     ///
     /// What waits for those waits on: one of them may have been moved away before the record died, and come at its new place,
-    /// which gives what is under it no new version. What died comes as a tombstone.
+    /// which gives what is under it no new version. What died comes as a tombstone, if that is not known already.
     static func forget(_ db: Database, under key: RecordKey) throws {
-        for record in try waiting(db, for: key) {
+        var open = try waiting(db, for: key)
+        for record in open {
             try forget(db, record.key)
             try StoredRecord.delete(db, record.key)
         }
+        while let parent = open.popLast() {
+            for record in try waiting(db, for: parent.key) where try isKnownDead(db, record) {
+                try forget(db, record.key)
+                open.append(record)
+            }
+        }
+    }
+
+    /// Whether a record that is held has died since, by what is known here.
+    private static func isKnownDead(_ db: Database, _ record: ServerRecord) throws -> Bool {
+        guard let stored = try StoredRecord.read(db, record.key) else { return false }
+        return stored.base?.isLive == false && stored.version >= record.version
     }
 
     static func version(_ db: Database, _ key: RecordKey) throws -> Int64? {
