@@ -5,8 +5,9 @@ import SyncCore
 /// Which device this is: a file that was restored or copied is another one (PRC-19).
 ///
 /// The file notes where it lives (volume and inode) with its device id, and how often it was opened (``Generation``).
-/// Another place, another installation (``InstallToken``), or fewer openings than are noted beside it, mean a copy, and another start of the system
-/// (``SystemStart``) may mean one: it gets a new device id, and the unsent changes keep the earlier one, under which the server may know them. Keys are random, so none is ever repeated.
+/// Another place, another installation (``InstallToken``), or fewer openings than are noted beside it, mean a copy, and
+/// another start of the system (``SystemStart``) may mean one: it gets a new device id, and the unsent changes keep the
+/// earlier one, under which the server may know them. 62 bits of a key are random, so none is ever repeated.
 enum Identity {
     /// Checks the file in the transaction that opens it.
     /// - Parameters:

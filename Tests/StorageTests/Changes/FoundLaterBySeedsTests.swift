@@ -81,13 +81,7 @@ struct FoundLaterBySeedsTests {
 
     @Test("Seed 158: what waits in a list that was moved out of a board before the board died here is not forgotten")
     func movedAwayBeforeTheDelete() async throws {
-        let f = try Fixture()
-        try await f.applyBoard()
-        try await f.apply(record("board", "b2", 5, ["name": "Other"]))
-        try f.sql("DELETE FROM board WHERE id = 'b2'")
-        try await f.apply(
-            record("list", "l2", 6, ["name": "List", "idBoard": "b2"]),
-            record("card", "k", 7, ["name": "Card", "idList": "l2", "pos": 1.0]))
+        let f = try await heldBelowDeletedBoard()
         #expect(try await f.store.position().held == 2)
         let claim = try await f.claim()
         try await f.settle((claim.keys[0], .applied(9)))
@@ -99,13 +93,7 @@ struct FoundLaterBySeedsTests {
 
     @Test("Seed 1572: what is known to be dead does not wait for what died above it")
     func deadBelowTheDead() async throws {
-        let f = try Fixture()
-        try await f.applyBoard()
-        try await f.apply(record("board", "b2", 5, ["name": "Other"]))
-        try f.sql("DELETE FROM board WHERE id = 'b2'")
-        try await f.apply(
-            record("list", "l2", 6, ["name": "List", "idBoard": "b2"]),
-            record("card", "k", 7, ["name": "Card", "idList": "l2", "pos": 1.0]))
+        let f = try await heldBelowDeletedBoard()
         // As a delete of the card leaves it that was acknowledged while its list waited.
         try f.sql(
             "INSERT INTO sync_record (entity, id, version, base) VALUES ('card', 'k', 8, '{\"deleted\":true,\"fields\":{}}')"
@@ -113,6 +101,18 @@ struct FoundLaterBySeedsTests {
         let claim = try await f.claim()
         try await f.settle((claim.keys[0], .applied(9)))
         #expect(try await f.store.position().held == 0)
+    }
+
+    /// A list, and a card in it, that are held since their board is deleted here, unsent.
+    private func heldBelowDeletedBoard() async throws -> Fixture {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try await f.apply(record("board", "b2", 5, ["name": "Other"]))
+        try f.sql("DELETE FROM board WHERE id = 'b2'")
+        try await f.apply(
+            record("list", "l2", 6, ["name": "List", "idBoard": "b2"]),
+            record("card", "k", 7, ["name": "Card", "idList": "l2", "pos": 1.0]))
+        return f
     }
 
     @Test("SEC-11 a wipe leaves no byte of what had been deleted before it, either")

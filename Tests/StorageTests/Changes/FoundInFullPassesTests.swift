@@ -1,0 +1,220 @@
+import GRDB
+@testable import Storage
+import SyncCore
+import Testing
+
+/// What the simulator found in full passes and in other histories, each in its smallest form.
+@Suite("Found by the simulator: full passes and other histories")
+struct FoundInFullPassesTests {
+    @Test("Seed 46: what a full pass does not bring, and a card under it held up, goes when that is decided")
+    func heldByPass() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try await f.apply(record("board", "b2", 4, ["name": "Other"]))
+        try f.insertCard("n")
+        try await f.store.beginFullPass(epoch: nil)
+        _ = try await f.store.apply(
+            PageSlice(
+                records: [record("board", "b1", 1, ["name": "Board"]), record("board", "b2", 4, ["name": "Other"])],
+                from: 0, checkpoint: 5, epoch: Fixture.epoch))
+        _ = try await f.store.endFullPass(confirmed: true)
+        #expect(try f.int("SELECT count(*) FROM list") == 1)
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .merged(record("card", "n", 9, [:], .deleted))))
+        #expect(try f.int("SELECT count(*) FROM list") == 0)
+        #expect(try await f.store.position().held == 0)
+    }
+
+    @Test("Seed 4: in a new epoch a dead board goes when the refused list under it is given up")
+    func heldInNewEpoch() async throws {
+        let f = try Fixture()
+        try await f.apply(record("board", "b1", 1, ["name": "Board"]), record("board", "b2", 2, ["name": "B"]))
+        try f.sql("UPDATE board SET name = 'Mine' WHERE id = 'b1'")
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('n', 'N', 'b1')")
+        try await f.store.beginFullPass(epoch: "e-2")
+        _ = try await f.store.apply(
+            PageSlice(records: [record("board", "b2", 1, ["name": "B"])], from: 0, checkpoint: 1, epoch: "e-2"))
+        _ = try await f.store.endFullPass(confirmed: true)
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .refused("notFound")), (claim.keys[1], .refused("missingReference")))
+        #expect(try f.int("SELECT count(*) FROM board WHERE id = 'b1'") == 1)
+        for failure in try await f.store.failures() { _ = try await f.store.discard(failure.queued.change.id) }
+        #expect(try f.int("SELECT count(*) FROM list") == 0)
+        #expect(try f.int("SELECT count(*) FROM board WHERE id = 'b1'") == 0)
+        #expect(try await f.store.position().held == 0)
+    }
+
+    @Test("Seed 252: in another history a record's page tells what is lost, whatever verdict came before it")
+    func verdictBeforePage() async throws {
+        for kind in ["merged", "applied", "conflict"] {
+            let f = try Fixture()
+            try await f.applyBoard()
+            try f.sql("UPDATE card SET closed = 1 WHERE id = 'c1'")
+            try await f.drain(from: 3)
+            try f.sql("UPDATE card SET name = 'Mine', desc = 'mine' WHERE id = 'c1'")
+            try await f.store.beginFullPass(epoch: "e-2")
+            let claim = try await f.claim()
+            // This history never wrote `closed`, nor the votes as they were.
+            var theirs = record(
+                "card", "c1", 9, ["name": "Mine", "idList": "l1", "pos": 1.0, "votes": 5, "desc": "mine"])
+            switch kind {
+            case "merged":
+                theirs.fields["name"] = "Theirs"
+                try await f.settle((claim.keys[0], .merged(theirs)))
+                #expect(try f.card("name") == "Theirs")
+            case "conflict":
+                theirs.fields["desc"] = "theirs"
+                let next = FieldDelta(old: "theirs", new: "both", rule: .check)
+                try await f.settle((claim.keys[0], .conflict(theirs, successor: ["desc": next])))
+                #expect(try f.card("desc") == "both")
+            default:
+                try await f.settle((claim.keys[0], .applied(9)))
+                // The next edit says no version either: else its page could leave the record out.
+                try f.sql("UPDATE card SET name = 'More' WHERE id = 'c1'")
+                let next = try await f.claim()
+                #expect(next.changes.map(\.change.baseVersion) == [nil])
+                theirs.fields["name"] = "More"
+                theirs.version = 10
+                try await f.settle((next.keys[0], .applied(10)))
+            }
+            #expect(try f.card("closed") == "1")
+            _ = try await f.store.apply(
+                PageSlice(
+                    records: [
+                        record("board", "b1", 1, ["name": "Board"]),
+                        record("list", "l1", 2, ["name": "List", "idBoard": "b1", "pos": 1.0]), theirs,
+                    ], from: 0, checkpoint: theirs.version, epoch: "e-2"))
+            _ = try await f.store.endFullPass(confirmed: false)
+            #expect(try f.card("closed") == nil)
+            #expect(try f.card("votes") == "5")
+            let lost = try await f.store.conflicts().filter { $0.kind == "lostByServer" }
+            #expect(Set(lost.compactMap(\.field)) == ["closed", "votes"], "\(kind)")
+            try await f.drain(from: 10)
+            #expect(try f.card("desc") == (kind == "conflict" ? "both" : "mine"))
+        }
+    }
+
+    @Test("In another history an acknowledged create stands for its page, which may leave it out")
+    func createBeforePage() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("DELETE FROM card WHERE id = 'c1'")
+        try f.insertCard("c1", name: "New")
+        try f.insertCard("n", name: "N")
+        try await f.store.beginFullPass(epoch: "e-2")
+        let claim = try await f.claim()
+        #expect(claim.told == ["delete card c1", "create card c1", "create card n"])
+        try await f.settle(
+            (claim.keys[0], .applied(version: nil, overwrote: [:], serverID: nil)), (claim.keys[1], .applied(3)),
+            (claim.keys[2], .applied(4)))
+        _ = try await f.store.apply(
+            PageSlice(
+                records: [
+                    record("board", "b1", 1, ["name": "Board"]),
+                    record("list", "l1", 2, ["name": "List", "idBoard": "b1", "pos": 1.0]),
+                ], from: 0, checkpoint: 4, epoch: "e-2"))
+        #expect(try await f.store.endFullPass(confirmed: false) == .removed(0))
+        #expect(try f.card("name", "c1") == "New")
+        #expect(try f.card("name", "n") == "N")
+        #expect(try f.int("SELECT version FROM sync_record WHERE id = 'c1'") == 3)
+    }
+
+    @Test("Seed 883: a repeated verdict does not stand for a full pass's page: the record may be long gone")
+    func repeatedInPass() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.insertCard("n")
+        try f.insertCard("fresh")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .unanswered), (claim.keys[1], .unanswered))
+        // Its tombstone is forgotten by the time of the pass.
+        try await f.store.beginFullPass(epoch: nil)
+        let again = try await f.claim()
+        _ = try await f.store.settle(
+            Settlement(outcomes: [
+                .init(changeID: again.keys[0], kind: .applied(4), isRepeated: true),
+                .init(changeID: again.keys[1], kind: .applied(9)),
+            ]), claim: nil)
+        _ = try await f.store.apply(
+            PageSlice(
+                records: [
+                    record("board", "b1", 1, ["name": "Board"]),
+                    record("list", "l1", 2, ["name": "List", "idBoard": "b1", "pos": 1.0]),
+                    record("card", "c1", 3, ["name": "Card", "idList": "l1", "pos": 1.0]),
+                ], from: 0, checkpoint: 9, epoch: Fixture.epoch))
+        #expect(try await f.store.endFullPass(confirmed: true) == .removed(1))
+        #expect(try !f.hasCard("n"))
+        // What was decided in this pass may be left out by its page.
+        #expect(try f.hasCard("fresh"))
+    }
+
+    @Test("Seed 883: in a full pass, what goes with its parent and was not brought yet is not waited for")
+    func goneInPass() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try await f.store.beginFullPass(epoch: nil)
+        // The card's tombstone is forgotten, the list's is not.
+        _ = try await f.store.apply(
+            PageSlice(
+                records: [record("board", "b1", 1, ["name": "Board"]), record("list", "l1", 8, [:], .deleted)], from: 0,
+                checkpoint: 8, epoch: Fixture.epoch))
+        #expect(try await f.store.position().held == 0)
+        _ = try await f.store.endFullPass(confirmed: true)
+        #expect(try !f.hasCard())
+        #expect(try f.int("SELECT count(*) FROM sync_record WHERE id = 'c1'") == 0)
+    }
+
+    @Test("Seed 883: in another history a repeated create waits for its page, too")
+    func repeatedInAnotherHistory() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.insertCard("n")
+        try f.insertCard("gone")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .unanswered), (claim.keys[1], .unanswered))
+        try await f.store.beginFullPass(epoch: "e-2")
+        let again = try await f.claim()
+        _ = try await f.store.settle(
+            Settlement(outcomes: again.keys.map { .init(changeID: $0, kind: .applied(4), isRepeated: true) }),
+            claim: nil)
+        try f.sql("UPDATE card SET name = 'More' WHERE id = 'n'")
+        let next = try await f.claim()
+        // With a base version its page could leave it out.
+        #expect(next.changes.map(\.change.baseVersion) == [nil])
+        try await f.settle((next.keys[0], .applied(9)))
+        _ = try await f.store.apply(
+            PageSlice(
+                records: [
+                    record("board", "b1", 1, ["name": "Board"]),
+                    record("list", "l1", 2, ["name": "List", "idBoard": "b1", "pos": 1.0]),
+                    record("card", "c1", 3, ["name": "Card", "idList": "l1", "pos": 1.0]),
+                    record("card", "n", 9, ["name": "More", "idList": "l1", "pos": 1.0]),
+                ], from: 0, checkpoint: 9, epoch: "e-2"))
+        _ = try await f.store.endFullPass(confirmed: true)
+        #expect(try f.card("name", "n") == "More")
+        #expect(try !f.hasCard("gone"))
+        #expect(try f.int("SELECT version FROM sync_record WHERE id = 'n'") == 9)
+    }
+
+    @Test("Another history in which a record lives that was dead in the old one has lost nothing of it")
+    func aliveAgain() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("DELETE FROM card WHERE id = 'c1'")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .applied(4)))
+        try await f.store.beginFullPass(epoch: "e-2")
+        _ = try await f.store.apply(
+            PageSlice(
+                records: [
+                    record("board", "b1", 1, ["name": "Board"]),
+                    record("list", "l1", 2, ["name": "List", "idBoard": "b1", "pos": 1.0]),
+                    record("card", "c1", 3, ["name": "Card", "idList": "l1", "pos": 1.0]),
+                ], from: 0, checkpoint: 3, epoch: "e-2"))
+        _ = try await f.store.endFullPass(confirmed: true)
+        #expect(try f.hasCard())
+        #expect(try await f.store.conflicts().isEmpty)
+        #expect(try await f.store.restoreLost() == 0)
+        #expect(try f.card("name") == "Card")
+    }
+}
