@@ -74,7 +74,10 @@ struct Arguments {
                 if place < arguments.count { folder = arguments[place] }
             case "--server":
                 place += 1
-                if place < arguments.count { server = SimulationOptions.Server(rawValue: arguments[place]) }
+                guard place < arguments.count, let known = SimulationOptions.Server(rawValue: arguments[place]) else {
+                    throw Mistake(description: "--server wants model or reference\n\(Self.usage)")
+                }
+                server = known
             case "--bug":
                 place += 1
                 if place < arguments.count { bug = try planted(arguments[place]) }

@@ -5,18 +5,19 @@ public import SyncCore
 ///
 /// A program of one line puts an app's own entities under it: `try SimulatorCommand.run(entities: [note])`.
 public enum SimulatorCommand {
-    /// Does what the command line asks for; ends the program with 1 where a seed failed or a planted bug was not found.
+    /// Does what the command line asks for; ends the program with 1 where a seed failed or a planted bug was not found, and
+    /// with 2 and a sentence on standard error where it does not understand the line.
     /// - Parameters:
     ///   - entities: what is synced; what users do with it follows from the declared fields.
     ///   - deltas: how devices compose and replay deltas; an app's own merge rules go here.
     ///   - line: the command line without the program's name.
-    /// - Throws: for a command line that it does not understand, or entities that do not fit together.
+    /// - Throws: for entities that do not fit together.
     public static func run(
         entities: [EntitySchema] = SimulationSchema.entities, deltas: any DeltaCalculation = LastWriterDeltas(),
         line: [String] = Array(CommandLine.arguments.dropFirst())
     ) throws {
         SQLiteMemory.set()
-        let arguments = try Arguments(line)
+        let arguments = understood(line)
         let options = try arguments.options(entities, deltas)
         if arguments.prints {
             try printTrace(arguments, options)
@@ -26,6 +27,13 @@ public enum SimulatorCommand {
             try plant(arguments, options)
         } else {
             try campaign(arguments, options)
+        }
+    }
+
+    private static func understood(_ line: [String]) -> Arguments {
+        do { return try Arguments(line) } catch {
+            FileHandle.standardError.write(Data("\(error)\n".utf8))
+            exit(2)
         }
     }
 
