@@ -4,6 +4,7 @@ public import SyncCore
 extension Store: ChangeLog {
     public func settle(_ settlement: Settlement, claim: ClaimLimits?) throws(StoreFailure) -> Claim {
         if let result = try settleAhead(settlement, claim: claim) {
+            noteSent(result)
             stateSpeakers.speak()
             return result
         }
@@ -44,9 +45,18 @@ extension Store: ChangeLog {
                 return ((settled.claim, touched), touched)
             }
         }
+        noteSent(result)
         if !settlement.outcomes.isEmpty || !result.changes.isEmpty { stateSpeakers.speak() }
         if !touched.isEmpty { tell(.verdict, touched) }
         return result
+    }
+
+    /// Before the changes leave: a file that does not know the last of them any more is an older copy of this one.
+    private func noteSent(_ claim: Claim) {
+        let last = claim.changes.lazy.filter { $0.change.deviceID == nil }.map(\.change.sequence).max()
+        guard let last, let noted, last > noted else { return }
+        self.noted = last
+        DeviceNote(database: database.path).note(.init(device: claim.deviceID, sequence: last))
     }
 
     public func summary() throws(StoreFailure) -> QueueSummary {

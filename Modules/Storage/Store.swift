@@ -33,6 +33,8 @@ public actor Store: ThreadSharing {
     var slicePace: SlicePace
     /// The page that is asked for.
     var pageDeaths = PageDeaths()
+    /// The highest sequence of this device that is noted as sent (``DeviceNote``); `nil` where there is no file to note it beside.
+    var noted: Int64?
     /// What was looked at of the queue's next turn, while a request is under way.
     var ahead: TurnAhead?
     /// How often others had committed, and the number of the last change, at the last look.
@@ -76,6 +78,7 @@ public actor Store: ThreadSharing {
         movedAside = opened.movedAside
         breaker = opened.breaker
         checkpointer = opened.file.map { Checkpointer(path: $0, log: opened.log) }
+        noted = Identity.home(of: opened.database.path) == nil ? nil : 0
         slicePace = SlicePace(most: configuration.longestSlice)
         self.schema = schema
         self.configuration = configuration

@@ -4,23 +4,24 @@ import SyncCore
 
 /// Which device this is: a file that was restored or copied is another one (PRC-19).
 ///
-/// The file notes where it lives (volume and inode) with its device id, and how often it was opened (``Generation``).
-/// Another place, another installation (``InstallToken``), or fewer openings than are noted beside it, mean a copy, and
+/// The file notes where it lives (volume and inode) with its device id, and how often it was opened. Another place,
+/// another installation (``InstallToken``), or less than is noted beside it (``DeviceNote``), mean a copy, and
 /// another start of the system (``SystemStart``) may mean one: it gets a new device id, and the unsent changes keep the
 /// earlier one, under which the server may know them. 62 bits of a key are random, so none is ever repeated.
 enum Identity {
     /// Checks the file in the transaction that opens it.
     /// - Parameters:
-    ///   - noted: the number beside the file.
+    ///   - note: what is noted beside the file.
     ///   - start: the present start of the system.
     ///   - mayLose: a power loss takes commits along.
-    /// - Returns: the number to note once the transaction stands.
+    /// - Returns: the number of openings to note once the transaction stands.
     static func check(
-        _ db: Database, path: String, noted: Int64?, _ installation: (any InstallToken)?, start: String?,
+        _ db: Database, path: String, note: DeviceNote, _ installation: (any InstallToken)?, start: String?,
         mayLose: Bool, now: Int64
     ) throws -> Int64 {
         let home = home(of: path)
         let generation = try Meta.integer(db, .generation) ?? 0
+        let (noted, sent) = note.read()
         // Above both, so that the copy and what it was copied from part for good.
         let next = max(generation, noted ?? 0) + 1
         try Meta.set(db, .generation, next)
@@ -36,6 +37,9 @@ enum Identity {
             try renew(db, from: device, home: home, why: "The file is a copy.", now: now)
         } else if let noted, generation < noted {
             try renew(db, from: device, home: home, why: "The file is an older copy of itself.", now: now)
+        } else if let sent, sent.device == device, try ChangeRows.sequence(db) < sent.sequence {
+            let why = "The file is an older copy of itself: it sent change \(sent.sequence), and does not know it."
+            try renew(db, from: device, home: home, why: why, now: now)
         } else if home != nil, try isElsewhere(db, path, installation) {
             try renew(db, from: device, home: home, why: "The file was restored from a backup.", now: now)
         } else if home != nil, mayLose, try SystemStart.isAnother(db, start) {
@@ -70,9 +74,10 @@ enum Identity {
             let kept = try installation.token(for: path)
             if let kept, kept == known { return }
             if let kept, !kept.isEmpty, known == nil { return try Meta.set(db, .install, kept) }
-            let token = try Clock.freshKey(db)
+            let token = try Clock.key(db)
             try installation.keep(token, for: path)
-            try Meta.set(db, .install, token)
+            // As it will be found; with the file's time where that is part of it.
+            try Meta.set(db, .install, installation.token(for: path) ?? token)
         } catch let error as DatabaseError {
             throw error
         } catch {

@@ -131,7 +131,7 @@ enum Opening {
         try checkVersion(database, configuration)
         if let migrations = configuration.migrations { try migrations.run(database) }
         let snapshots = try SnapshotPlan(configuration.snapshots, schema)
-        let generation = Generation(database: database.path)
+        let note = DeviceNote(database: database.path)
         do {
             let (context, number) = try SystemStart.write(database, configuration) { db in
                 try EngineTables.migrate(db)
@@ -141,7 +141,7 @@ enum Opening {
                 // PRC-04: whoever was sending is not at work any more, unless it holds the lease.
                 if try !Lease.isTaken(db, now: configuration.clock.nowMilliseconds) { try ChangeTable.recover(db) }
                 let number = try Identity.check(
-                    db, path: database.path, noted: generation.read(), configuration.installToken,
+                    db, path: database.path, note: note, configuration.installToken,
                     start: configuration.systemStart, mayLose: configuration.synchronous == .normal,
                     now: configuration.clock.nowMilliseconds)
                 if configuration.createsTables { try AppTables.create(db, schema) }
@@ -153,7 +153,7 @@ enum Opening {
                 try context.setUpSnapshots(db, now: configuration.clock.nowMilliseconds)
                 return (context, number)
             }
-            if Identity.home(of: database.path) != nil { generation.write(number) }
+            if Identity.home(of: database.path) != nil { note.note(openings: number) }
             try Remnants.finish(database)
             return context
         } catch {

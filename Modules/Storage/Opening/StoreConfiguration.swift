@@ -33,8 +33,8 @@ public struct StoreConfiguration: Sendable {
     public var migrations: AppMigrations?
     /// Derived data of the app's, rebuilt in the transaction that touches what it depends on.
     public var snapshots: [SnapshotBuilder]
-    /// Tells a database that was restored from a backup; on Apple's platforms a file that no backup carries, elsewhere `nil`:
-    /// then volume and inode alone do.
+    /// Tells a database that was restored from a backup: on Apple's platforms a file that no backup carries, elsewhere one
+    /// that no copy is equal to. With `nil` volume and inode alone do.
     public var installToken: (any InstallToken)?
     /// What tells this start of the system from every other; `nil` where nobody knows.
     ///

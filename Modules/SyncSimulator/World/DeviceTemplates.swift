@@ -34,6 +34,7 @@ final class DeviceTemplates: @unchecked Sendable {
         }
         let path = folder + "/template.sqlite"
         var configuration = StoreConfiguration()
+        configuration.installToken = nil
         // It is opened and closed, and nothing runs on it.
         configuration.executor = SeededExecutor(seed: 0)
         try Store(path: path, schema: schema, configuration: configuration).database.close()

@@ -119,6 +119,7 @@ final class SimulatedDevice {
         do {
             var configuration = StoreConfiguration()
             configuration.busyTimeout = 0
+            configuration.installToken = nil
             configuration.clock = wallClock
             configuration.executor = executor.lane("other \(index)")
             let other = try Store(
@@ -142,6 +143,7 @@ final class SimulatedDevice {
         let mixed = SeededGenerator.mixed(seed, UInt64(index * 1_000 + generation))
         var configuration = StoreConfiguration()
         configuration.busyTimeout = 0
+        configuration.installToken = nil
         configuration.clock = wallClock
         configuration.monotonicClock = executor.clock
         configuration.keySeed = Int64(bitPattern: mixed)
