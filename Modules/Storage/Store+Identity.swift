@@ -3,6 +3,17 @@ public import SyncCore
 
 // The map is written with the verdict that brought the server's id (`ApplyContext`), in its transaction.
 extension Store: IDTranslation {
+    public nonisolated func hasServerIDs() throws(StoreFailure) -> Bool {
+        do {
+            return try database.read { db in
+                let statement = try db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM sync_identity)")
+                return try Bool.fetchOne(statement) ?? false
+            }
+        } catch {
+            throw StoreFailure(error, while: "translating ids")
+        }
+    }
+
     public nonisolated func serverIDs(of records: Set<RecordKey>) throws(StoreFailure) -> [RecordKey: String] {
         try look(
             up: records,

@@ -7,6 +7,7 @@ import SyncServer
 import SyncTesting
 import Testing
 import Transport
+import UploadQueue
 
 /// A server that makes its own ids, the real one, behind the whole client.
 struct ServerIDTests {
@@ -41,6 +42,7 @@ struct ServerIDTests {
     private final class LateMap: IDTranslation, @unchecked Sendable {
         // Sendable: set once, before the first use.
         var store: Store?
+        func hasServerIDs() throws(StoreFailure) -> Bool { try store?.hasServerIDs() ?? false }
         func serverIDs(of records: Set<RecordKey>) throws(StoreFailure) -> [RecordKey: String] {
             try store?.serverIDs(of: records) ?? [:]
         }
@@ -49,27 +51,66 @@ struct ServerIDTests {
         }
     }
 
-    private func device(_ http: ServiceHTTP, seed: UInt64) throws -> Device {
+    private func device(
+        _ http: ServiceHTTP, seed: UInt64, waits: IDWaiting = .always, policy: UploadPolicy = UploadPolicy()
+    ) throws -> Device {
         let map = LateMap()
         let exchange = IDTranslatingExchange(
-            try BatchExchange(endpoint: "https://localhost", http: http), schema: Device.parsed, translation: map)
-        let device = try Device(exchange, seed: seed)
+            try BatchExchange(endpoint: "https://localhost", http: http), schema: Device.parsed, translation: map,
+            waits: waits)
+        let device = try Device(exchange, seed: seed, policy: policy)
         map.store = device.store
         return device
     }
 
-    @Test("IDS-01 records, children and edits reach a server that makes its own ids; on the device no id changes")
-    func wholeWay() async throws {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("ids-\(UUID().uuidString)")
+    private func service(in folder: URL) throws -> SyncService {
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         let entities = [
             ServerEntity("board", collection: "boards"),
             ServerEntity("list", collection: "lists", parents: [.init(field: "idBoard", entity: "board")]),
             ServerEntity("card", collection: "cards", parents: [.init(field: "idList", entity: "list")]),
         ]
-        let service = try SyncService(
+        return try SyncService(
             path: folder.appendingPathComponent("server.sqlite").path,
             configuration: ServerConfiguration(entities: entities, makesIDs: true), clock: ManualWallClock())
+    }
+
+    @Test("IDS-01 a client that was not told that the server makes ids learns it, in the middle of a row of requests")
+    func untold() async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("ids-\(UUID().uuidString)")
+        let service = try service(in: folder)
+        let http = ServiceHTTP(service)
+        var policy = UploadPolicy()
+        policy.limits.maxChanges = 2
+        let a = try device(http, seed: 1, waits: .onceNamed, policy: policy)
+        let b = try device(http, seed: 2, waits: .onceNamed, policy: policy)
+        // The epoch is known, so that a row could be made of what follows.
+        #expect(try await a.engine.sync(for: .seconds(30)).isInStep)
+        try await a.write("INSERT INTO board (id, name) VALUES ('b-1', 'Garden')")
+        try await a.write("INSERT INTO list (id, name, idBoard) VALUES ('l-1', 'Sowing', 'b-1')")
+        for number in 1...5 {
+            try await a.write("INSERT INTO card (id, name, pos, idList) VALUES ('c-\(number)', 'Peas', 1.5, 'l-1')")
+        }
+        #expect(try await a.engine.sync(for: .seconds(30)).isInStep)
+        let list = try #require(try a.store.serverIDs(of: [RecordKey("list", "l-1")]).values.first)
+        let bodies = http.requests.filter { $0.contains("\"card\"") }
+        #expect(!bodies.isEmpty && bodies.allSatisfy { $0.contains("\"idList\":{\"new\":\"\(list)\"") })
+        #expect(try await b.engine.sync(for: .seconds(30)).isInStep)
+        try await b.write("UPDATE card SET name = 'Beans'")
+        #expect(try await b.engine.sync(for: .seconds(30)).isInStep)
+        #expect(try await a.engine.sync(for: .seconds(30)).isInStep)
+        let cards = try a.rows("card")
+        #expect(cards.count == 5 && cards.allSatisfy { $0.contains("Beans") && $0.contains("l-1") })
+        try await a.end()
+        try await b.end()
+        try service.close()
+        try FileManager.default.removeItem(at: folder)
+    }
+
+    @Test("IDS-01 records, children and edits reach a server that makes its own ids; on the device no id changes")
+    func wholeWay() async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("ids-\(UUID().uuidString)")
+        let service = try service(in: folder)
         let http = ServiceHTTP(service)
         let (a, b) = (try device(http, seed: 1), try device(http, seed: 2))
         try await a.write("INSERT INTO board (id, name) VALUES ('b-1', 'Garden')")

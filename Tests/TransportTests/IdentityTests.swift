@@ -14,6 +14,7 @@ struct IdentityTests {
         func put(_ entity: String, _ local: String, _ server: String) {
             state.withLock { $0.pairs[RecordKey(entity, local)] = server }
         }
+        func hasServerIDs() throws(StoreFailure) -> Bool { state.withLock { !$0.pairs.isEmpty } }
         func breakDown() { state.withLock { $0.isBroken = true } }
 
         func serverIDs(of records: Set<RecordKey>) throws(StoreFailure) -> [RecordKey: String] {
@@ -60,9 +61,11 @@ struct IdentityTests {
 
     private typealias Script = @Sendable (ExchangeRequest) async throws(ExchangeFailure) -> ExchangeAnswer
 
-    private func exchange(_ map: Map, _ script: @escaping Script) throws -> IDTranslatingExchange {
+    private func exchange(
+        _ map: Map, waits: IDWaiting = .always, _ script: @escaping Script
+    ) throws -> IDTranslatingExchange {
         IDTranslatingExchange(
-            ScriptedExchange(otherwise: .answer(script)), schema: try Self.schema(), translation: map)
+            ScriptedExchange(otherwise: .answer(script)), schema: try Self.schema(), translation: map, waits: waits)
     }
 
     /// Keeps what arrived.
@@ -125,6 +128,64 @@ struct IdentityTests {
                 cycleID: "4", deviceID: "device",
                 changes: [list, Self.change(5, .create, "list", "l-5", unit: "v"), second]))
         #expect(seen.requests.map { $0.changes.map(\.sequence) } == [[1, 2], [1], [1, 3], [1]])
+    }
+
+    @Test("IDS-01 nobody says that the server makes ids: nothing waits and nothing is looked up before it has made one")
+    func onceNamed() async throws {
+        let (map, seen) = (Map(), Seen())
+        let exchange = try exchange(map, waits: .onceNamed) { request in
+            seen.add(request)
+            let page = [ServerRecord(key: RecordKey("list", "S1"), version: 1)]
+            return ExchangeAnswer(epoch: "e", currentSyncVersion: 1, page: ArrayPage(page))
+        }
+        let list = Self.change(1, .create, "list", "l-1")
+        let card = Self.change(2, .create, "card", "c-1", ["idList": FieldDelta(old: nil, new: "l-1")])
+        let request = ExchangeRequest(cycleID: "1", deviceID: "device", changes: [list, card])
+        let first = try await exchange.exchange(request)
+        #expect(try first.page.next(maxRecords: 9, maxBytes: 999).map(\.key.id) == ["S1"])
+        #expect(map.asked == 0)
+        map.put("list", "l-1", "S1")
+        let second = try await exchange.exchange(
+            ExchangeRequest(
+                cycleID: "2", deviceID: "device",
+                changes: [card, Self.change(3, .update, "card", "c-1", ["name": FieldDelta(old: nil, new: "A")])]))
+        #expect(try second.page.next(maxRecords: 9, maxBytes: 999).map(\.key.id) == ["l-1"])
+        #expect(seen.requests.map { $0.changes.map(\.sequence) } == [[1, 2], [2]])
+        #expect(seen.requests.map { $0.changes.last?.fields["idList"]?.new } == ["l-1", "S1"])
+    }
+
+    /// Makes of a request what it is, and goes only with what was made of the same.
+    private struct Preparing: Exchange {
+        let used: Locked<[Bool]>
+        func prepare(_ request: ExchangeRequest) -> (any Sendable)? { request.changes }
+        func exchange(_ request: ExchangeRequest) async throws(ExchangeFailure) -> ExchangeAnswer {
+            try await exchange(request, prepared: nil)
+        }
+        func exchange(
+            _ request: ExchangeRequest, prepared: (any Sendable)?
+        ) async throws(ExchangeFailure) -> ExchangeAnswer {
+            let ready = prepared as? [Change]
+            #expect(ready == nil || ready == request.changes)
+            used.withLock { $0.append(ready != nil) }
+            return ExchangeAnswer(epoch: "e", currentSyncVersion: 1, page: ArrayPage([]))
+        }
+        func close() async {}
+    }
+
+    @Test("IDS-01 what was made ready under the device's ids is not sent once the server has others")
+    func prepared() async throws {
+        let (map, used) = (Map(), Locked<[Bool]>([]))
+        let exchange = IDTranslatingExchange(
+            Preparing(used: used), schema: try Self.schema(), translation: map, waits: .onceNamed)
+        let request = ExchangeRequest(
+            cycleID: "1", deviceID: "device",
+            changes: [Self.change(2, .create, "card", "c-1", ["idList": FieldDelta(old: nil, new: "l-1")])])
+        _ = try await exchange.exchange(request, prepared: exchange.prepare(request))
+        let early = exchange.prepare(request)
+        map.put("list", "l-1", "S1")
+        _ = try await exchange.exchange(request, prepared: early)
+        _ = try await exchange.exchange(request, prepared: exchange.prepare(request))
+        #expect(used.withLock { $0 } == [true, false, true])
     }
 
     @Test("IDS-01, IDS-03 what comes back is named as on this device, what the same answer mapped too")

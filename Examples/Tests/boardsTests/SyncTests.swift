@@ -15,8 +15,11 @@ struct SyncTests {
         _ arguments: String..., body: (ServerProcess) async throws -> Void
     ) async throws {
         let server =
-            arguments.isEmpty
-            ? try await ServerProcess(shop) : try await ServerProcess(shop, arguments[0], arguments[1])
+            switch arguments.count {
+            case 0: try await ServerProcess(shop)
+            case 1: try await ServerProcess(shop, arguments[0])
+            default: try await ServerProcess(shop, arguments[0], arguments[1])
+            }
         do {
             try await body(server)
         } catch {
@@ -42,6 +45,32 @@ struct SyncTests {
         #expect(!first.isEmpty, sourceLocation: line)
         for device in devices.dropFirst() {
             #expect(try await shop.ok(device, "show", "--json") == first, sourceLocation: line)
+        }
+    }
+
+    @Test("IDS-01 with a server that makes its own ids a device keeps its own, and edits go both ways")
+    func serverIDs() async throws {
+        try await withServer("--server-ids") { server in
+            try await shop.ok("A", "add", "board", "name=Garden", "--id", "b-1")
+            try await shop.ok("A", "add", "list", "name=Sowing", "idBoard=b-1", "--id", "l-1")
+            try await sync("A", server)
+            try await shop.ok("A", "set", "list", "l-1", "name=Sown")
+            try await shop.ok("A", "add", "card", "name=Peas", "idList=l-1", "--id", "c-1")
+            try await sync("A", server)
+            try await sync("B", server)
+            let there = try FieldValue(json: try await shop.ok("B", "show", "card"))
+            let id = try #require(there["id"].flatMap { if case .string(let id) = $0 { id } else { nil } })
+            #expect(id != "c-1")
+            try await shop.ok("B", "set", "card", id, "name=Beans")
+            try await sync("B", server)
+            try await sync("A", server)
+            let card = try await shop.ok("A", "show", "card", "c-1")
+            #expect(card.contains("Beans") && card.contains("\"idList\":\"l-1\""))
+            try await shop.ok("A", "delete", "card", "c-1")
+            try await sync("A", server)
+            try await sync("B", server)
+            #expect(try await shop.ok("B", "show", "card") == "")
+            #expect(try await shop.ok("B", "show", "list").contains("Sown"))
         }
     }
 

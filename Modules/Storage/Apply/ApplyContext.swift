@@ -54,6 +54,7 @@ struct ApplyContext: Sendable {
 
     /// The server keeps the record under an id of its own.
     private static func map(_ db: Database, _ record: RecordKey, to serverID: String) throws {
+        guard serverID != record.id else { return }
         try db.cachedStatement(
             sql: """
                 INSERT INTO sync_identity (entity, id, serverID) VALUES (?, ?, ?)

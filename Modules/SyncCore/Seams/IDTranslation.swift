@@ -5,8 +5,15 @@
 /// call from one state of its map, without waiting for anything but a read, and from any thread; who is not in the map
 /// is not in the answer, and is called the same on both sides. Fake it with a dictionary.
 public protocol IDTranslation: Sendable {
+    /// Whether the server has named any record otherwise than this device; where it has not, nothing is translated.
+    /// By default it may have. What once was so stays so until the account is wiped.
+    func hasServerIDs() throws(StoreFailure) -> Bool
     /// The server's ids of records that are named as on this device.
     func serverIDs(of records: Set<RecordKey>) throws(StoreFailure) -> [RecordKey: String]
     /// This device's ids of records that are named as on the server; a record keeps its local id for ever.
     func localIDs(of records: Set<RecordKey>) throws(StoreFailure) -> [RecordKey: String]
+}
+
+extension IDTranslation {
+    public func hasServerIDs() throws(StoreFailure) -> Bool { true }
 }

@@ -4,6 +4,7 @@ import SyncCore
 struct IDTranslator: Sendable {
     let schema: Schema
     let ids: any IDTranslation
+    var waits = IDWaiting.always
 
     /// A map that cannot be read is this side's trouble: nothing was sent, or nothing of the answer is taken.
     static func attempt<T>(_ body: () throws(StoreFailure) -> T) throws(ExchangeFailure) -> T {
@@ -19,7 +20,16 @@ struct IDTranslator: Sendable {
 
     // MARK: To the server
 
+    /// Whether anything is to be done.
+    func isUsed() throws(StoreFailure) -> Bool {
+        switch waits {
+        case .always: true
+        case .onceNamed: try ids.hasServerIDs()
+        }
+    }
+
     func outgoing(_ request: ExchangeRequest) throws(StoreFailure) -> ExchangeRequest {
+        guard try isUsed() else { return request }
         var request = request
         let changes = independent(request.changes)
         var names = names(in: changes)
@@ -98,6 +108,7 @@ struct IDTranslator: Sendable {
     // MARK: From the server
 
     func incoming(_ records: [ServerRecord]) throws(StoreFailure) -> [ServerRecord] {
+        guard !records.isEmpty, try isUsed() else { return records }
         var names: Set<RecordKey> = []
         for record in records { collect(record, into: &names) }
         let known = names.isEmpty ? [:] : try ids.localIDs(of: names)
@@ -113,7 +124,7 @@ struct IDTranslator: Sendable {
         let local = Dictionary(changes.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
         var names: Set<RecordKey> = []
         for result in results { collect(result, local[result.changeID], into: &names) }
-        guard !names.isEmpty else { return results }
+        guard !names.isEmpty, try isUsed() else { return results }
         var known = try ids.localIDs(of: names)
         // What was asked under the server's id is answered under it, whatever the map says by now.
         for change in sent {

@@ -40,7 +40,9 @@ struct Connection {
 
     /// An engine that syncs this store over the connection.
     func engine(_ store: Store) -> SyncEngine {
-        SyncEngine(store: store, exchange: exchange, hints: hints, logger: logger)
+        let translated = IDTranslatingExchange(
+            exchange, schema: store.schema, translation: store, waits: .onceNamed)
+        return SyncEngine(store: store, exchange: translated, hints: hints, logger: logger)
     }
 
     func close() async { await exchange.close() }
