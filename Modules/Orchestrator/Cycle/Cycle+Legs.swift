@@ -94,12 +94,11 @@ extension SyncEngine {
     }
 
     /// Whether nothing has to be done with an answer but to settle its verdicts: no page, no pause, no news of this
-    /// device's clock, of a record's name, and of the history that is known.
+    /// device's clock, and of the history that is known.
     private func isPlain(_ answer: ExchangeAnswer, asked: Int64, _ position: SyncPosition) -> Bool {
         do { try check(answer, against: position) } catch { return false }
         return position.epoch != nil && answer.page.count == 0 && !answer.hasMore && answer.checksum == nil
             && (answer.backoffSeconds ?? 0) <= 0 && answer.currentSyncVersion >= position.checkpoint
-            && !answer.results.contains(where: \.namesRecord)
             && newOffset(answer.serverTimeMilliseconds, asked: asked, position) == nil
     }
 
@@ -128,13 +127,5 @@ extension ThrowingTaskGroup {
         } else {
             addTask(operation: operation)
         }
-    }
-}
-
-extension ChangeResult {
-    /// Whether what stands behind it in the queue is called otherwise from now on.
-    fileprivate var namesRecord: Bool {
-        guard case .applied(_, _, .some) = verdict else { return false }
-        return true
     }
 }

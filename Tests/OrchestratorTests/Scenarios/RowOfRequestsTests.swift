@@ -27,16 +27,26 @@ import UploadQueue
         private let lock = NSLock()
         private var store: Store?
         private var list: [Seen] = []
+        private var isNaming = false
         private let inner: any Exchange
 
         init(_ inner: any Exchange) { self.inner = inner }
 
         var seen: [Seen] { lock.withLock { list } }
+        /// From now on every verdict names its record.
+        func nameRecords() { lock.withLock { isNaming = true } }
         func watch(_ store: Store?) { lock.withLock { self.store = store } }
 
         func exchange(_ request: ExchangeRequest) async throws(ExchangeFailure) -> ExchangeAnswer {
             do { try look(request) } catch { Issue.record(error) }
-            return try await inner.exchange(request)
+            var answer = try await inner.exchange(request)
+            guard lock.withLock({ isNaming }) else { return answer }
+            for (index, result) in answer.results.enumerated() {
+                guard case .applied(let version, let overwrote, _) = result.verdict else { continue }
+                let name = "server-\(result.changeID)"
+                answer.results[index].verdict = .applied(version: version, overwrote: overwrote, serverID: name)
+            }
+            return answer
         }
 
         private func look(_ request: ExchangeRequest) throws {
@@ -135,6 +145,19 @@ import UploadQueue
             #expect(seen.map { $0.request.changes.map(\.record.id) } == [["b-0", "b-1"], ["b-2"], ["b-1", "b-9"]])
             #expect(seen.last?.request.changes.first?.baseVersion == 2)
             #expect(try world.version("b-1") == 4)
+            try await world.end()
+        }
+    }
+
+    @Test("IDS-01 after an answer that names records nothing leaves before the names are in the file")
+    func names() throws {
+        try inVirtualTime { stage in
+            let world = try await world(stage, count: 5)
+            world.lookout.nameRecords()
+            #expect(await world.device.engine.syncNow().end == .complete)
+            let seen = world.lookout.seen.filter { !$0.keys.isEmpty }
+            #expect(seen.map(\.keys.count) == [2, 2, 1])
+            #expect(seen.map { $0.request.settled } == [0, 2, 4])
             try await world.end()
         }
     }
