@@ -46,8 +46,8 @@ public struct SimulationOptions: Sendable {
         older = try Schema(SimulationSchema.older(entities))
     }
 
-    /// How a seed runs that was run already: the other way to read, which leaves the same trace.
-    var secondTime: SimulationOptions {
+    /// How a seed runs that was run already: the devices read over other connections, which leaves the same trace.
+    public var secondTime: SimulationOptions {
         var options = self
         options.readsByWriter.toggle()
         return options
