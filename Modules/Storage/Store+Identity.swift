@@ -46,7 +46,7 @@ extension Store: IDTranslation {
         guard !records.isEmpty else { return [:] }
         let entities = Dictionary(grouping: records, by: \.entity)
         do {
-            return try database.read { db in
+            return try reading { db in
                 var found: [RecordKey: String] = [:]
                 let statement = try db.cachedStatement(sql: sql)
                 for (entity, keys) in entities {

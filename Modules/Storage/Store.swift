@@ -16,6 +16,7 @@ public actor Store: ThreadSharing {
     public nonisolated let movedAside: String?
     nonisolated let configuration: StoreConfiguration
     nonisolated let context: ApplyContext
+    nonisolated let reading: Reading
     nonisolated let queueSpeakers = Speakers()
     nonisolated let appliedSpeakers = Speakers()
     nonisolated let stateSpeakers = Speakers()
@@ -77,6 +78,7 @@ public actor Store: ThreadSharing {
         database = opened.database
         movedAside = opened.movedAside
         breaker = opened.breaker
+        reading = Reading(opened.database, opened.breaker, configuration)
         checkpointer = opened.file.map { Checkpointer(path: $0, log: opened.log) }
         noted = Identity.home(of: opened.database.path) == nil ? nil : 0
         slicePace = SlicePace(most: configuration.longestSlice)
@@ -109,6 +111,9 @@ public actor Store: ThreadSharing {
             return result
         }
     }
+
+    /// For tests: reads what is committed now, as the engine does.
+    package nonisolated func read<T>(_ body: (Database) throws -> T) throws -> T { try reading(body) }
 
     /// For tests: the time that triggers read from now on, milliseconds since 1970; `nil` is the system's.
     public func setTriggerClock(_ milliseconds: Int64?) throws(StoreFailure) {
@@ -245,7 +250,7 @@ public actor Store: ThreadSharing {
 
     /// One read transaction.
     func look<T>(_ doing: String, _ body: (Database) throws -> T) throws(StoreFailure) -> T {
-        do { return try database.read(body) } catch { throw failure(error, doing) }
+        do { return try reading(body) } catch { throw failure(error, doing) }
     }
 
     /// The failure; one that says that the file is corrupt makes the next opening look it through.

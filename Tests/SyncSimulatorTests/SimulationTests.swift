@@ -17,6 +17,13 @@ private func options(keepsTrace: Bool = false, bug: PlantedBug? = nil) throws ->
         #expect(first.isComplete)
     }
 
+    @Test("A seed whose devices read over connections of their own leaves the same trace", arguments: [2, 6])
+    func readers(seed: UInt64) throws {
+        let first = try Simulation.run(seed: seed, try options())
+        let second = try Simulation.run(seed: seed, try options().secondTime)
+        #expect(first.traceHash == second.traceHash)
+    }
+
     @Test("Seeds with faults of all kinds violate nothing")
     func noViolation() throws {
         for seed in [1, 2, 5, 7, 9] as [UInt64] {

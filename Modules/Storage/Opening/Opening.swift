@@ -23,7 +23,7 @@ enum Opening {
             settings.prepareDatabase { db in
                 guard !db.configuration.readonly else { return }
                 db.trace(options: .statement) { event in
-                    if !hook({ event.description }) { breaker.breakOff() }
+                    if breaker.isWatching, !hook({ event.description }) { breaker.breakOff() }
                 }
             }
         }
@@ -89,8 +89,8 @@ enum Opening {
         let (breaker, log) = (StatementBreaker(), LogLength())
         let database = try open(path: path, configuration, breaker, log)
         do {
-            try check(database, path)
-            let context = try prepare(database, schema, account: account, configuration)
+            try check(Reading(database, breaker, configuration), path)
+            let context = try prepare(database, schema, account: account, configuration, breaker)
             return Opened(
                 database: database, context: context, breaker: breaker, file: path == ":memory:" ? nil : path, log: log)
         } catch {
@@ -104,12 +104,12 @@ enum Opening {
     /// Below this size the whole file is looked through when it opens; above it, only after an operation found it corrupt.
     private static let checkedBytes = 4 << 20
 
-    private static func check(_ database: any DatabaseWriter, _ path: String) throws(StoreFailure) {
+    private static func check(_ read: Reading, _ path: String) throws(StoreFailure) {
         let size = FileManager.default.contents(atPath: path + "-corrupt") != nil ? 0 : fileSize(path)
         guard size < checkedBytes, path != ":memory:" else { return }
         let found: String?
         do {
-            found = try database.read { try String.fetchOne($0, sql: "PRAGMA quick_check(1)") }
+            found = try read { try String.fetchOne($0, sql: "PRAGMA main.quick_check(1)") }
         } catch {
             throw StoreFailure(error, while: "checking the database")
         }
@@ -126,14 +126,16 @@ enum Opening {
 
     /// Makes the database ready in one transaction.
     static func prepare(
-        _ database: any DatabaseWriter, _ schema: Schema, account: String?, _ configuration: StoreConfiguration
+        _ database: any DatabaseWriter, _ schema: Schema, account: String?, _ configuration: StoreConfiguration,
+        _ breaker: StatementBreaker? = nil
     ) throws(StoreFailure) -> ApplyContext {
-        try checkVersion(database, configuration)
+        let read = Reading(database, breaker, configuration)
+        try checkVersion(read, configuration)
         if let migrations = configuration.migrations { try migrations.run(database) }
         let snapshots = try SnapshotPlan(configuration.snapshots, schema)
         let note = DeviceNote(database: database.path)
         do {
-            let (context, number) = try SystemStart.write(database, configuration) { db in
+            let (context, number) = try SystemStart.write(read, configuration) { db in
                 try EngineTables.migrate(db)
                 try ChangeRows.fold(db)
                 try bind(db, account)
@@ -154,7 +156,7 @@ enum Opening {
                 return (context, number)
             }
             if Identity.home(of: database.path) != nil { note.note(openings: number) }
-            try Remnants.finish(database)
+            try Remnants.finish(read)
             return context
         } catch {
             throw StoreFailure(error, while: "opening the database")
@@ -163,11 +165,11 @@ enum Opening {
 
     /// Before anything is written, the app's own migrations included.
     private static func checkVersion(
-        _ database: any DatabaseWriter, _ configuration: StoreConfiguration
+        _ read: Reading, _ configuration: StoreConfiguration
     ) throws(StoreFailure) {
         let text: String
         do {
-            text = try configuration.foundSQLite ?? database.read(sqliteVersion)
+            text = try configuration.foundSQLite ?? read(sqliteVersion)
         } catch {
             throw StoreFailure(error, while: "looking for SQLite's version")
         }

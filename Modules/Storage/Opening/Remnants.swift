@@ -19,8 +19,8 @@ enum Remnants {
     }
 
     /// Finishes what a process did not that was killed over a wipe.
-    static func finish(_ database: any DatabaseWriter) throws {
-        guard try database.read({ try Meta.integer($0, .wiping) }) != nil else { return }
-        try database.writeWithoutTransaction { try clear($0) }
+    static func finish(_ read: Reading) throws {
+        guard try read({ try Meta.integer($0, .wiping) }) != nil else { return }
+        try read.database.writeWithoutTransaction { try clear($0) }
     }
 }

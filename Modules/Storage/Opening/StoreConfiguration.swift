@@ -43,6 +43,9 @@ public struct StoreConfiguration: Sendable {
     public var systemStart: String?
     /// For tests of the module: stands for the version that SQLite says of itself.
     var foundSQLite: String?
+    /// For tests: the engine reads over the connection that writes, and opens no other for it; a hook does not see what
+    /// reads there.
+    package var readsByWriter = false
     /// For tests: sees each SQL statement before it runs on the writing connection; `false` breaks it off.
     ///
     /// The text costs more than many a statement does, so it is made only for who asks for it.

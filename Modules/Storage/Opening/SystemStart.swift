@@ -42,12 +42,12 @@ public enum SystemStart {
 
     /// Runs the transaction that opens the file; the first one in a start of the system is on the disk when this returns.
     static func write<Result>(
-        _ database: any DatabaseWriter, _ configuration: StoreConfiguration, _ body: (Database) throws -> Result
+        _ read: Reading, _ configuration: StoreConfiguration, _ body: (Database) throws -> Result
     ) throws -> Result {
         guard configuration.synchronous == .normal, let start = configuration.systemStart,
-            try database.read({ try EngineTables.found($0) == nil || Meta.text($0, .systemStart) != start })
-        else { return try database.write(body) }
-        return try database.writeWithoutTransaction { db in
+            try read({ try EngineTables.found($0) == nil || Meta.text($0, .systemStart) != start })
+        else { return try read.database.write(body) }
+        return try read.database.writeWithoutTransaction { db in
             let usual = try Int.fetchOne(db, sql: "PRAGMA synchronous") ?? 1
             try db.execute(sql: "PRAGMA synchronous = FULL")
             var result: Result?

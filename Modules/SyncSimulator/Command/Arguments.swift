@@ -18,6 +18,7 @@ struct Arguments {
     private var bug: PlantedBug?
     private var folder: String?
     private var server: SimulationOptions.Server?
+    private var readsByWriter = true
 
     struct Mistake: Error, CustomStringConvertible {
         let description: String
@@ -28,7 +29,7 @@ struct Arguments {
                  [--list]                                with a line for each: its size, and whether it counts
         simulate --trace SEED [--without-steps LIST] [--without-faults LIST] [--bug NAME]
         simulate --shrink SEED [--bug NAME]              leaves out what the failure does not need
-        any of them with [--server model|reference] [--folder PATH]
+        any of them with [--server model|reference] [--folder PATH] [--readers]
         simulate --plant [NAME] [--seeds N] [--from S]   plants bugs and looks whether they are found
         """
 
@@ -69,6 +70,7 @@ struct Arguments {
             case "--without-steps": withoutSteps = list()
             case "--without-faults": withoutFaults = list()
             case "--list": lists = true
+            case "--readers": readsByWriter = false
             case "--folder":
                 place += 1
                 if place < arguments.count { folder = arguments[place] }
@@ -102,6 +104,7 @@ struct Arguments {
             folder: folder ?? usual, entities: entities, withoutSteps: withoutSteps,
             withoutFaults: withoutFaults, deltas: deltas, bug: bug)
         options.server = server
+        options.readsByWriter = readsByWriter
         return options
     }
 }

@@ -17,6 +17,8 @@ public struct SimulationOptions: Sendable {
     public var bug: PlantedBug?
     /// The server of all seeds; `nil` lets the seed choose.
     public var server: Server?
+    /// The devices' engines read over the connection that they write with (Decision 180).
+    var readsByWriter = true
     /// What the devices' app declares, and what an app declares that is one version behind.
     public let schema: Schema
     let older: Schema
@@ -42,6 +44,13 @@ public struct SimulationOptions: Sendable {
         self.bug = bug
         schema = try Schema(entities)
         older = try Schema(SimulationSchema.older(entities))
+    }
+
+    /// How a seed runs that was run already: the devices read over other connections, which leaves the same trace.
+    public var secondTime: SimulationOptions {
+        var options = self
+        options.readsByWriter.toggle()
+        return options
     }
 
     /// A third of the seeds meet the reference server's real core, through the real codec; the others the model server.

@@ -150,6 +150,7 @@ final class SimulatedDevice {
         configuration.fixesTriggerClock = true
         configuration.executor = storeLane
         configuration.systemStart = options.bug == .powerLossUnnoticed ? nil : "start \(boot)"
+        configuration.readsByWriter = options.readsByWriter
         configuration.statementHook = { [hook] sql in hook.statement(sql) }
         let store = try Store(
             path: folder.databasePath, schema: installed, account: account, configuration: configuration
@@ -312,7 +313,7 @@ final class SimulatedDevice {
     /// Reads what is committed, with plain SQL, past the engine's code; `nil` if the process is not alive.
     func read<T>(_ body: (Database) throws -> T) -> T? {
         guard let process else { return nil }
-        do { return try process.store.database.read(body) } catch {
+        do { return try process.store.read(body) } catch {
             record.violate("simulator", "device \(index) cannot be read: \(error)")
             return nil
         }
