@@ -71,8 +71,8 @@ let package = Package(
         .target(
             name: "SyncSimulator",
             dependencies: [
-                core, "SyncTesting", "Orchestrator", "SyncServer", "Storage", "Transport", httpTypes, sqlite, sqliteC,
-                log, "CSQLiteMemory",
+                core, "SyncTesting", "Orchestrator", "SyncServer", "Storage", "Transport", "UploadQueue", httpTypes,
+                sqlite, sqliteC, log, "CSQLiteMemory",
             ],
             path: "Modules/SyncSimulator"),
 

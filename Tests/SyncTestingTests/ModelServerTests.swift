@@ -275,6 +275,19 @@ private func set(_ value: FieldValue, old: FieldValue? = nil, _ rule: MergeRule 
         #expect(bench.fields("board", "b") == ["name": "A"])
     }
 
+    @Test("A create of what is there, dead only through its parent, is told that it does not show")
+    func sameCreateUnderDeadParent() throws {
+        let bench = try Bench()
+        _ = try bench.send([bench.change(.create, "board", "b", 1, ["name": set("A")])])
+        let card = ["name": set("C"), "idBoard": set("b")]
+        _ = try bench.send([bench.change(.create, "card", "c", 2, card)])
+        _ = try bench.send([bench.change(.delete, "board", "b", 3, at: 10)])
+        guard case .merged(let record) = try bench.verdict(bench.change(.create, "card", "c", 4, at: 20, card)) else {
+            return #expect(Bool(false))
+        }
+        #expect(record.presence == .deleted)
+    }
+
     @Test("IDS-10 a settled outcome is forgotten, and its repetition is `expired`, not done again")
     func expired() throws {
         let bench = try Bench()

@@ -35,8 +35,12 @@ enum FullPass {
         } else if state.isRunning, state.isOfNewEpoch {
             try Meta.set(db, .epochPass, number)
         }
-        // All of it comes again, or is not there any more.
-        try db.execute(sql: "DELETE FROM sync_held")
+        // All of it comes again, or is not there any more, but for what only unsent changes make.
+        try db.execute(
+            sql: """
+                DELETE FROM sync_held WHERE version > 0
+                OR EXISTS (SELECT 1 FROM sync_record WHERE entity = sync_held.entity AND id = sync_held.id)
+                """)
         try Journal.event(db, .fullPassBegan, detail: epoch ?? known, at: now)
     }
 

@@ -182,8 +182,10 @@ struct Claiming {
         return true
     }
 
-    /// Whether the server may know the record of a create: it did once, or an earlier change of it waits.
+    /// Whether the server may know the record of a create: it did once, or an earlier change of it waits. A restored copy does
+    /// not know what the device sent that it was copied from (Decision 175).
     private func isKnown(_ db: Database, _ create: StoredChange) throws -> Bool {
+        if create.device != nil { return true }
         let held = "SELECT 1 FROM sync_record WHERE entity = ? AND id = ?"
         let arguments: StatementArguments = [create.record.entity, create.record.id]
         if try Row.fetchOne(db.cachedStatement(sql: held), arguments: arguments) != nil { return true }

@@ -13,6 +13,7 @@ struct RowsAtRest {
         guard !works.isEmpty else { return [] }
         let ranks = Dictionary(uniqueKeysWithValues: table.schema.entities.enumerated().map { ($1.name, $0) })
         let ordered = works.sorted { ranks[$0.record.entity, default: 0] < ranks[$1.record.entity, default: 0] }
+        let hasHeld = try !HeldRecords.isEmpty(db)
         var touched: [RecordKey] = []
         var open = ordered.filter(\.shown.isLive)
         while !open.isEmpty {
@@ -21,8 +22,9 @@ struct RowsAtRest {
             for work in open {
                 if try isMissingParent(db, work) {
                     waiting.append(work)
-                } else if try attempt(db, work) {
-                    touched.append(work.record)
+                } else {
+                    if try attempt(db, work) { touched.append(work.record) }
+                    if hasHeld, work.stored == nil { try HeldRecords.forget(db, work.record) }
                 }
             }
             if waiting.count == open.count {
@@ -78,8 +80,9 @@ struct RowsAtRest {
     }
 
     private func hold(_ db: Database, _ work: RecordWork, _ reason: ChangeTable.HoldReason) throws {
-        // What the server never acknowledged is in the queue, and nowhere else; a row that is to go must not be forgotten.
-        guard work.version > 0 || !work.shown.isLive else { return }
+        // What the server is known to have comes with its page, if no version of it is held yet. A record that only its unsent
+        // changes make is held, too: what is in the way of its row may go, and nothing else would look for it then.
+        guard work.version > 0 || !work.shown.isLive || !work.base.isLive else { return }
         let server = ServerRecord(
             key: work.record, version: work.version, presence: work.base.isLive ? .live : .deleted,
             fields: work.base.fields.merging(work.stored?.extra ?? [:]) { declared, _ in declared })

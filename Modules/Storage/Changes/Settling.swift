@@ -23,7 +23,7 @@ struct Settling {
     var raised: Set<RecordKey> = []
     /// Records that the server said it has, whether the held version rose by it or not.
     private var brought: Set<RecordKey> = []
-    /// Records whose delete the server did.
+    /// Records whose delete the server did just now.
     private var deleted: [RecordKey] = []
     /// Whether anything is set aside or waits for what is, settled changes of this settlement included.
     var hasAside = false
@@ -162,7 +162,9 @@ struct Settling {
                 noteBrought(change.record)
                 if raises { noteRaised(change.record) }
             }
-            if change.operation == .delete { deleted.append(change.record) }
+            // A repeated verdict says what was so when the delete was decided: the record may have come back since, and what
+            // waits for it may be of that later time. No page left its tombstone out for a delete of an earlier request.
+            if change.operation == .delete, !isRepeated { deleted.append(change.record) }
             work.accept(change, version: version, raises: raises)
             works[change.record] = work
         }

@@ -126,6 +126,13 @@ struct Ledger {
         }
     }
 
+    /// Whether any change of the record up to a sequence says something of a field; a create says something of all.
+    func names(_ field: String, in record: RecordKey, upTo sequence: Int64) -> Bool {
+        (byRecord[record] ?? []).compactMap { entries[$0] }.contains {
+            $0.sequence <= sequence && ($0.operation == .create || !$0.isOriginal || $0.values[field] != nil)
+        }
+    }
+
     /// The ids of records that were made here.
     var made: Set<String> {
         Set(entries.values.lazy.filter { $0.operation == .create }.map(\.record.id))

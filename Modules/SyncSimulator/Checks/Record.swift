@@ -20,8 +20,13 @@ final class Record: @unchecked Sendable {
     private(set) var refused: Set<String> = []
     /// What was sent under each key the first time.
     private(set) var sent: [String: Change] = [:]
+    /// The device id that it was sent with, and that with which the server did it.
+    private var sentBy: [String: String] = [:]
+    private(set) var doneBy: [String: String] = [:]
     /// The same of restored devices, which send what was made under another id, by that key and the device's id.
     private var sentAgain: [String: Change] = [:]
+    /// Whether a device wrote this field of a change's record in the change, or before it.
+    var isWritten: (Int, Change, String) -> Bool = { _, _, _ in true }
     /// Sees each request as it leaves a device.
     var onRequest: (ExchangeRequest, Int) -> Void = { _, _ in }
 
@@ -78,18 +83,18 @@ final class Record: @unchecked Sendable {
         for change in request.changes {
             guard let first = sent[change.id] else {
                 sent[change.id] = change
+                sentBy[change.id] = request.deviceID
                 continue
             }
-            let isCopy = change.deviceID != first.deviceID
+            // A device whose power went is a copy of itself, time and again.
+            let isCopy = request.deviceID != sentBy[change.id]
             // A copy, too, says the same whenever it says it.
             let own = isCopy ? sentAgain[change.id + request.deviceID, default: change] : first
             if isCopy { sentAgain[change.id + request.deviceID] = own }
             var again = change
             again.deviceID = own.deviceID
             if again != own { violate("I2", "the key \(change.id) was sent with other content: \(own) then \(change)") }
-            again.deviceID = first.deviceID
-            if isCopy { again = again.asSent(by: first) }
-            if again != first {
+            if isCopy, !change.mayBeCopy(of: first, isWritten: { isWritten(device, change, $0) }) {
                 violate("I2", "the key \(change.id) was sent with other content: \(first) then \(change)")
             }
         }
@@ -100,7 +105,10 @@ final class Record: @unchecked Sendable {
         for result in answer.results {
             switch result.verdict {
             case .applied, .merged:
-                if !accepted.contains(result.changeID) { order.append(result.changeID) }
+                if !accepted.contains(result.changeID) {
+                    order.append(result.changeID)
+                    doneBy[result.changeID] = request.deviceID
+                }
             default: break
             }
             if result.isDuplicate { cover(.duplicateVerdict) }
@@ -143,19 +151,27 @@ final class Record: @unchecked Sendable {
 }
 
 extension Change {
-    /// A restored copy of a change with what the device that made it may have given it after the backup was made: the base
-    /// version with which it sent it, the stamps that it had once the clock was measured, and the values before it, which
-    /// follow what came of the changes before it (Decision 155). What it writes is the same, as far as it is no difference.
-    fileprivate func asSent(by first: Change) -> Change {
-        var change = self
-        change.baseVersion = first.baseVersion
-        change.stamp = first.stamp
-        for (name, delta) in first.fields where change.fields[name] != nil {
-            change.fields[name]?.stamp = delta.stamp
-            change.fields[name]?.old = delta.old
-            if delta.rule == .sum || delta.rule == .union { change.fields[name]?.new = delta.new }
+    /// Whether a restored device may send this under the key that the device before it sent `first` with: it has the stamps
+    /// and the base version that it knows, the values before follow what comes of the changes before (Decision 155), and it may
+    /// have merged other neighbours into it (Decision 175). What both name is written alike; what only one names, the
+    /// device wrote in an earlier change.
+    fileprivate func mayBeCopy(of first: Change, isWritten: (String) -> Bool) -> Bool {
+        guard record == first.record, sequence == first.sequence, schemaVersion == first.schemaVersion,
+            unit == first.unit, intent == first.intent,
+            (operation == .delete) == (first.operation == .delete)
+        else { return false }
+        for name in Set(fields.keys).union(first.fields.keys) {
+            guard let mine = fields[name], let theirs = first.fields[name] else {
+                guard isWritten(name) else { return false }
+                continue
+            }
+            // A create's fields are plain writes under every rule.
+            guard operation != first.operation || mine.rule == theirs.rule else { return false }
+            // What it writes is the same, as far as it is no difference.
+            if mine.rule == .sum || mine.rule == .union { continue }
+            guard mine.new.isSame(as: theirs.new) || operation != first.operation else { return false }
         }
-        return change
+        return true
     }
 }
 
@@ -214,5 +230,9 @@ public enum Situation: String, Sendable, Hashable, CaseIterable {
     case takenBackByInverse = "a sent change taken back by its inverse"
     case discarded = "a change given up"
     case retried = "a refused change tried again"
+    case smallRequests = "requests of few changes"
+    case requestTooLarge = "a request with more changes than the server takes"
+    case requestBeforeSettled = "a request that left before the one in front of it was settled"
+    case claimPutBack = "changes claimed while a request was under way that failed"
     case fullPassAwaitsConfirmation = "a full pass that waits for the app's word"
 }

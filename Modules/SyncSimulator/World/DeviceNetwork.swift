@@ -23,6 +23,8 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
     private(set) var copies: [(at: Duration, request: ExchangeRequest, account: String)] = []
     /// Sees each answer that came through to the engine.
     var onAnswer: (ExchangeAnswer, ExchangeRequest) -> Void = { _, _ in }
+    /// Sees each request that came to nothing, before the engine hears of it.
+    var onFailure: (ExchangeRequest) -> Void = { _ in }
     /// Keys whose effect the server has and of which the device heard nothing.
     private var unheard: Set<String> = []
 
@@ -42,7 +44,11 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
         let account: String
         func exchange(_ request: ExchangeRequest) async throws(ExchangeFailure) -> ExchangeAnswer {
             guard generation == network.generation else { throw .unreachable }
-            let answer = try await network.exchange(request, by: account)
+            let answer: ExchangeAnswer
+            do { answer = try await network.exchange(request, by: account) } catch {
+                if generation == network.generation { network.onFailure(request) }
+                throw error
+            }
             guard generation == network.generation else { throw .unreachable }
             network.onAnswer(answer, request)
             return answer
@@ -171,6 +177,7 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
             return answer
         } catch {
             record.note("failure \(error.kind.rawValue) \(error.code ?? "")")
+            if error.status == 413 { record.cover(.requestTooLarge) }
             if error.code == "checkpointExpired" { record.cover(.expiredCheckpoint) }
             throw error
         }

@@ -35,7 +35,7 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
 
     init(
         folder path: String, schema: Schema, clock: ManualWallClock, virtual: VirtualClock,
-        seed: UInt64, record: Record, bug: PlantedBug?
+        seed: UInt64, record: Record, maxChanges: Int, bug: PlantedBug?
     ) throws {
         try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
         folder = DeviceFolder(path: path)
@@ -52,7 +52,9 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
                 entity.name, collection: entity.name + "s",
                 parents: entity.parents.map { .init(field: $0.name, entity: $0.reference?.entity ?? "") })
         }
-        configuration = ServerConfiguration(entities: entities, synchronous: .normal) { _, question in
+        var limits = ServerLimits()
+        limits.dirtyRecords = maxChanges
+        configuration = ServerConfiguration(entities: entities, limits: limits, synchronous: .normal) { _, question in
             switch rules.ruling(question.changeID) {
             case .decide: .allow
             case .reject(let rejection): .forbid(message: rejection.message)

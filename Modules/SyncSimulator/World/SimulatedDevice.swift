@@ -4,6 +4,7 @@ import Orchestrator
 import Storage
 import SyncCore
 import SyncTesting
+import UploadQueue
 
 /// A device: its files, its clock, its network, and the process that lives now, with the real store and the real engine.
 ///
@@ -20,6 +21,7 @@ final class SimulatedDevice {
     private let seed: UInt64
     private let record: Record
     private let options: SimulationOptions
+    private let limits: RequestLimits
 
     /// What the app that is installed now declares; an older app knows less.
     private var installed: Schema
@@ -74,7 +76,7 @@ final class SimulatedDevice {
     init(
         index: Int, seed: UInt64, folder: DeviceFolder, server: any SimulatedServer,
         executor: SeededExecutor,
-        record: Record, options: SimulationOptions, clockOffset: Int64, clockRate: Double
+        record: Record, options: SimulationOptions, limits: RequestLimits, clockOffset: Int64, clockRate: Double
     ) {
         self.index = index
         self.seed = seed
@@ -82,6 +84,7 @@ final class SimulatedDevice {
         self.executor = executor
         self.record = record
         self.options = options
+        self.limits = limits
         installed = options.schema
         wallClock = ManualWallClock(
             ManualWallClock.usualStart + clockOffset, following: executor.clock, rate: clockRate)
@@ -167,6 +170,7 @@ final class SimulatedDevice {
         let engine = SyncEngine(
             store: store, exchange: options.disturbed(network.port(), seed: mixed),
             deltas: options.deltas,
+            policy: UploadPolicy(limits: ClaimLimits(maxChanges: limits.ofDevices)),
             wallClock: wallClock, clock: executor.clock, randomness: SeededRandomness(seed: mixed ^ 1),
             ids: SeededIDs(seed: mixed ^ 2, start: wallClock.nowMilliseconds))
         let flag = Flag()

@@ -14,6 +14,7 @@ final class World {
     let server: any SimulatedServer
     let workload: WorkloadTape
     let faults: FaultTape
+    let limits: RequestLimits
     var devices: [SimulatedDevice] = []
     var ledgers: [Ledger] = []
     var memories: [Memory] = []
@@ -42,6 +43,7 @@ final class World {
         record = Record(executor: executor, keepsLines: options.keepsTrace, onLine: options.onLine)
         workload = WorkloadTape(seed: seed)
         faults = FaultTape(seed: seed, devices: workload.devices, duration: workload.duration)
+        limits = RequestLimits(seed: seed)
         restarts = SeededGenerator(seed: seed, stream: 3)
         powers = SeededGenerator(seed: seed, stream: 6)
         folder = options.folder + "/seed-\(seed)-\(UUID().uuidString)"  // live: a name only
@@ -50,16 +52,19 @@ final class World {
             server = try ReferenceServer(
                 folder: folder + "/server", schema: options.schema, clock: serverClock,
                 virtual: executor.clock,
-                seed: seed, record: record, bug: options.bug)
+                seed: seed, record: record, maxChanges: limits.ofServer, bug: options.bug)
         } else {
-            server = ModelBackend { [options] account in
+            server = ModelBackend { [options, limits] account in
                 ModelServer(
                     schema: options.schema, clock: serverClock, dataset: "d-\(account)",
-                    pageLimit: 3 + Int(seed % 60))
+                    pageLimit: 3 + Int(seed % 60), maxChanges: limits.ofServer)
             }
         }
         try setUp()
         record.onRequest = { [unowned self] request, device in self.saw(request, from: device) }
+        record.isWritten = { [unowned self] device, change, field in
+            self.ledgers[device].names(field, in: change.record, upTo: change.sequence)
+        }
     }
 
     deinit {
@@ -84,13 +89,16 @@ final class World {
             let device = SimulatedDevice(
                 index: index, seed: seed, folder: DeviceFolder(path: path), server: server,
                 executor: executor,
-                record: record, options: options, clockOffset: offset, clockRate: rate)
+                record: record, options: options, limits: limits, clockOffset: offset, clockRate: rate)
             for fault in used { give(fault, to: device) }
             if isOlder { device.install(options.older) }
             devices.append(device)
             ledgers.append(Ledger())
             memories.append(Memory())
             device.network.onAnswer = { [unowned self] in self.memories[index].heard($0, of: $1) }
+            device.network.onFailure = { [unowned self] request in
+                if self.hasClaimedMore(than: request, index) { self.record.cover(.claimPutBack) }
+            }
         }
         for fault in used {
             switch fault {
@@ -269,6 +277,10 @@ final class World {
     /// What stands in the place of others is known from here at the latest.
     private func saw(_ request: ExchangeRequest, from index: Int) {
         checkAccount(of: request, from: index)
+        if limits.isSmall, !request.changes.isEmpty {
+            record.cover(.smallRequests)
+            if hasClaimedMore(than: request, index) { record.cover(.requestBeforeSettled) }
+        }
         if devices[index].network.requests > Self.mostRequests {
             // It may be within one call, which ends where nothing answers.
             devices[index].network.isOffline = true
@@ -294,6 +306,14 @@ final class World {
                     operation: change.operation,
                     stamp: change.stamp))
         }
+    }
+
+    /// Whether more is marked as being sent than is in the request.
+    private func hasClaimedMore(than request: ExchangeRequest, _ index: Int) -> Bool {
+        guard limits.isSmall, !request.changes.isEmpty, !devices[index].isDead else { return false }
+        let sql = "SELECT count(*) FROM sync_change WHERE state = 1"
+        let marked = devices[index].read { try Int.fetchOne($0, sql: sql) ?? 0 } ?? 0
+        return marked > request.changes.count
     }
 
     /// Takes over changes that were committed in the very moment in which the last process died.
@@ -360,8 +380,10 @@ final class World {
                 let done = keys.filter {
                     ledger.entries[$0]?.isOriginal == true && !ledger.wasAside.contains($0)
                         && ledger.fates[$0] != .lostWithTheDevice
-                }.compactMap { places[$0] }
-                if done != done.sorted() {
+                }
+                // A restored device may have what was taken back after the backup, and sends it after what came behind it then.
+                let lives = Dictionary(grouping: done) { record.doneBy[$0] }
+                for places in lives.values.map({ $0.compactMap { places[$0] } }) where places != places.sorted() {
                     record.violate("I3", "device \(index): \(key) came in another order")
                 }
             }

@@ -105,6 +105,8 @@ struct ModelDecision {
                         return (name, .init(order: order(change, delta.stamp, device: device), delta: plain))
                     }))
             state.records[change.record] = record
+            // Dead through its parent it counts as live here, and shows nowhere.
+            if let seen = state.seen(change.record), seen.presence != .live { return .merged(record: seen) }
             return .applied(version: record.version, overwrote: [:], serverID: nil)
         }
         return write(change, device: device, to: record, in: &state)

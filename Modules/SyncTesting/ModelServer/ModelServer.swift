@@ -37,16 +37,20 @@ public final class ModelServer: Exchange, @unchecked Sendable {
     private var state: ModelState
     private var rule: @Sendable (Change) -> Ruling = { _ in .decide }
     private var pageLimit: Int
+    private let maxChanges: Int
     private var epochs = 1
 
     /// - Parameters:
     ///   - pageLimit: the most records in one page, whatever a request asks for.
+    ///   - maxChanges: the most changes in one request; more are answered with 413.
     public init(
-        schema: Schema, clock: any WallClock, dataset: String = "d-1", epoch: String = "e-1", pageLimit: Int = 500
+        schema: Schema, clock: any WallClock, dataset: String = "d-1", epoch: String = "e-1", pageLimit: Int = 500,
+        maxChanges: Int = 1_000
     ) {
         self.schema = schema
         self.clock = clock
         self.pageLimit = pageLimit
+        self.maxChanges = maxChanges
         state = ModelState(dataset: dataset, epoch: epoch)
     }
 
@@ -119,7 +123,12 @@ public final class ModelServer: Exchange, @unchecked Sendable {
                 kind: .history, status: 410, code: "checkpointExpired", message: "tombstones are gone",
                 reachedServer: true, epoch: state.epoch)
         }
-        guard request.limit >= 1, request.changes.count <= 1000,
+        guard request.changes.count <= maxChanges else {
+            throw ExchangeFailure(
+                kind: .tooLarge, status: 413, code: "tooLarge", message: "more than \(maxChanges) changes",
+                reachedServer: true)
+        }
+        guard request.limit >= 1,
             Set(request.changes.map(\.id)).count == request.changes.count
         else {
             throw ExchangeFailure(

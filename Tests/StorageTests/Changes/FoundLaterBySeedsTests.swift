@@ -115,6 +115,97 @@ struct FoundLaterBySeedsTests {
         return f
     }
 
+    @Test("Seed 30001: what came under a list that lives again waits on, though the repeated verdict says that it died")
+    func revivedBeforeTheRepeatedVerdict() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try await f.apply(record("list", "l2", 5, ["name": "List", "idBoard": "b1"]))
+        try f.sql("DELETE FROM list WHERE id = 'l2'")
+        let sent = try await f.claim()
+        // Done at 6, and nobody heard of it; then another device's newer edit brought the list back, and a card with it.
+        try await f.settle((sent.keys[0], .unanswered))
+        try await f.apply(record("card", "k", 8, ["name": "Card", "idList": "l2", "pos": 1.0]))
+        #expect(try await f.store.position().held == 1)
+        let again = try await f.claim()
+        _ = try await f.store.settle(
+            Settlement(outcomes: [.init(changeID: again.keys[0], kind: .applied(6), isRepeated: true)]), claim: nil)
+        // The list was edited once more; the card was not, and comes no second time.
+        try await f.apply(record("list", "l2", 9, ["name": "Again", "idBoard": "b1"]))
+        #expect(try f.text("SELECT name FROM card WHERE id = 'k'") == "Card")
+        #expect(try await f.store.position().held == 0)
+    }
+
+    @Test("Seed 3561: a list that was made and sent is whole when its delete and its board's are taken back one by one")
+    func deletesTakenBackOneByOne() async throws {
+        let (f, sent, deletes) = try await sentAndDeletedWithItsBoard()
+        #expect(try await f.store.cancel(deletes[0]) == .cancelled([deletes[0]]))
+        // Without its board it cannot show.
+        #expect(try f.int("SELECT count(*) FROM list WHERE id = 'n'") == 0)
+        #expect(try await f.store.cancel(deletes[1]) == .cancelled([deletes[1]]))
+        #expect(try f.text("SELECT name || idBoard FROM list WHERE id = 'n'") == "N2b2")
+        #expect(try await f.store.position().held == 0)
+        let again = try await f.claim()
+        #expect(again.keys == sent)
+        try await f.settle((again.keys[0], .applied(6)), (again.keys[1], .applied(7)), (again.keys[2], .applied(8)))
+        #expect(try f.text("SELECT name || idBoard FROM list WHERE id = 'n'") == "N2b2")
+        #expect(try await f.store.position().held == 0)
+    }
+
+    @Test("Seed 3561: a list whose delete was taken back, and its board's not, shows with the board that lives on")
+    func deleteTakenBackUnderABoardThatLivesOn() async throws {
+        let (f, _, deletes) = try await sentAndDeletedWithItsBoard()
+        _ = try await f.store.cancel(deletes[0])
+        let again = try await f.claim()
+        #expect(again.told == ["create list n", "update board b2", "update list n", "delete board b2"])
+        // Another device wrote to the board later than its delete. The page leaves the list out: it is as it was sent.
+        let board = record("board", "b2", 9, ["name": "Theirs"])
+        try await f.settle(
+            (again.keys[0], .applied(6)), (again.keys[1], .applied(7)), (again.keys[2], .applied(8)),
+            (again.keys[3], .merged(board)))
+        #expect(try f.text("SELECT name || idBoard FROM list WHERE id = 'n'") == "N2b2")
+        #expect(try await f.store.position().held == 0)
+    }
+
+    @Test("Seed 3561: a list that waits for its board is forgotten when it is given up")
+    func givenUpWhileItWaits() async throws {
+        let (f, sent, deletes) = try await sentAndDeletedWithItsBoard()
+        _ = try await f.store.cancel(deletes[0])
+        #expect(try await f.store.position().held == 1)
+        try await f.settle((sent[0], .refused()), (sent[1], .unanswered), (sent[2], .unanswered))
+        _ = try await f.store.discard(sent[0])
+        #expect(try await f.store.position().held == 0)
+        #expect(try f.int("SELECT count(*) FROM list WHERE id = 'n'") == 0)
+    }
+
+    /// A list of a board was made, edited and sent, without an answer; then the board is deleted, and the list with it.
+    private func sentAndDeletedWithItsBoard() async throws -> (f: Fixture, sent: [String], deletes: [String]) {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try await f.apply(record("board", "b2", 5, ["name": "Other"]))
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('n', 'N', 'b2')")
+        try f.sql("UPDATE board SET name = 'B2' WHERE id = 'b2'")
+        try f.sql("UPDATE list SET name = 'N2' WHERE id = 'n'")
+        let sent = try await f.claim()
+        #expect(sent.told == ["create list n", "update board b2", "update list n"])
+        try f.sql("DELETE FROM board WHERE id = 'b2'")
+        try await f.settle((sent.keys[0], .unanswered), (sent.keys[1], .unanswered), (sent.keys[2], .unanswered))
+        let deletes = try await f.store.queued().filter { $0.change.operation == .delete }
+        #expect(deletes.map(\.change.record.entity) == ["list", "board"])
+        return (f, sent.keys, deletes.map(\.change.id))
+    }
+
+    @Test("A restored copy sends the delete of what the device before it may have made")
+    func copysDeleteGoes() async throws {
+        for device in [nil, "restored-from"] as [String?] {
+            let f = try Fixture()
+            try await f.applyBoard()
+            try f.insertCard("n")
+            try f.sql("DELETE FROM card WHERE id = 'n'")
+            if let device { try f.sql("UPDATE sync_change SET device = ?", [device]) }
+            #expect(try await f.claim().told == (device == nil ? [] : ["delete card n"]))
+        }
+    }
+
     @Test("SEC-11 a wipe leaves no byte of what had been deleted before it, either")
     func remnants() async throws {
         let f = try await scattered()
