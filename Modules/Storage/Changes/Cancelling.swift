@@ -5,7 +5,7 @@ import SyncCore
 ///
 /// | the change | what happens |
 /// | --- | --- |
-/// | never sent | it goes at once, with what needs it; if something of that was sent, it is too late |
+/// | never sent | it goes at once, with what needs it; if something of that was sent, or a deleted record's parent is not here any more, it is too late |
 /// | sent, without a verdict | an inverse goes after it: a create's is a delete, a delete's a create (where its parents are here), an update's the values before; a field that a later change writes again needs none |
 /// | being sent now | too late: its fate is the server's |
 /// | set aside | refused: it is discarded, or retried |
@@ -28,13 +28,32 @@ extension ChangeTable {
     private func cancelUnsent(
         _ db: Database, _ change: StoredChange, now: Int64
     ) throws -> (outcome: CancelOutcome, touched: [RecordKey]) {
-        let closure = try Dependants(schema: schema).closure(db, of: change)
-        guard !closure.contains(where: \.wasSent) else { return (.tooLate, []) }
+        let parting = try Parting(db, of: change, schema)
+        guard !parting.going.contains(where: \.wasSent), !parting.staying.contains(where: { $0.state == .uploading }),
+            try canShow(db, parting.going)
+        else { return (.tooLate, []) }
         var settling = Settling(table: self, now: now)
-        for member in closure { try ChangeNotes.event(db, "cancelled", of: member, now: now) }
-        try settling.takeBack(db, closure)
+        for member in parting.going { try ChangeNotes.event(db, "cancelled", of: member, now: now) }
+        try settling.giveUp(db, parting, isDecided: false)
         try settling.finish(db)
-        return (.cancelled(closure.map(\.key)), settling.touched)
+        return (.cancelled(parting.going.map(\.key)), settling.touched)
+    }
+
+    /// Whether what was deleted has its parents here, or gets them back with itself: else it would not show, and what waits of it
+    /// would go with them.
+    private func canShow(_ db: Database, _ changes: [StoredChange]) throws -> Bool {
+        let deletes = changes.filter { $0.operation == .delete }
+        let returning = Set(deletes.map(\.record))
+        for change in deletes {
+            for field in schema[change.record.entity]?.parents ?? [] {
+                guard let parent = field.reference.flatMap({ schema[$0.entity] }),
+                    case .string(let id)? = change.fields[field.name]?.old
+                else { continue }
+                if returning.contains(RecordKey(parent.name, id)) { continue }
+                if try !RowWriter(parent).exists(db, id) { return false }
+            }
+        }
+        return true
     }
 
     private func cancelSent(

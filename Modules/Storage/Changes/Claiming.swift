@@ -210,7 +210,23 @@ struct Claiming {
         return true
     }
 
+    /// What waits for a change that is merged into another waits for that one.
+    private func handOver(_ db: Database) throws {
+        let sql = "SELECT key FROM sync_change WHERE position = ?"
+        for (position, heir) in dropped.map({ ($0, String?.none) })
+            + groups.flatMap({ group in group.merged.map { ($0, group.changes.first?.key) } })
+        {
+            guard let key = try String.fetchOne(db.cachedStatement(sql: sql), arguments: [position]) else { continue }
+            if let heir {
+                try ChangeRows.hand(db, blockedBy: key, to: heir)
+            } else {
+                try ChangeRows.release(db, blockedBy: key)
+            }
+        }
+    }
+
     private func mark(_ db: Database, _ settling: inout Settling) throws -> [QueuedChange] {
+        if hasAside { try handOver(db) }
         for position in dropped + groups.flatMap(\.merged) {
             try ChangeRows.delete(db, position: position)
             settling.counted -= 1

@@ -35,7 +35,7 @@ extension ChangeTable {
     /// The changes that would go with this one; itself not among them.
     func dependants(_ db: Database, of key: String) throws -> [String] {
         guard let change = try find(db, key) else { return [] }
-        return try Dependants(schema: schema).closure(db, of: change).map(\.key).filter { $0 != key }
+        return try Parting(db, of: change, schema).going.map(\.key).filter { $0 != key }
     }
 
     /// Puts a successor of a failed change in its place, or the change itself where it never got a verdict.
@@ -63,21 +63,22 @@ extension ChangeTable {
     /// - Throws: ``StoreFailure``: `notFound` for a change that is not there, `invalid` for one that is not set aside,
     ///   `refused` while something that needs it is on its way.
     func discard(_ db: Database, _ key: String, now: Int64) throws -> (keys: [String], touched: [RecordKey]) {
-        let closure = try Dependants(schema: schema).closure(db, of: try failed(db, key))
-        if let going = closure.first(where: { $0.state == .uploading }) {
+        let parting = try Parting(db, of: try failed(db, key), schema)
+        if let going = (parting.going + parting.staying).first(where: { $0.state == .uploading }) {
             throw StoreFailure(
                 kind: .refused,
-                message: "The change \(going.key), which would go with \(key), is being sent now; try again after it.")
+                message: "The change \(going.key), which needs \(key), is being sent now; try again after it.")
         }
+        let isDecided = try Failures.find(db, key: key)?.doubt == Failures.Doubt.none
         var settling = Settling(table: self, now: now)
-        for change in closure {
+        for change in parting.going {
             // Its values are lost to the user from here on: they stay in the event.
             let detail = try DeltaCodec.json(change.fields, operation: change.operation)
             try ChangeNotes.event(db, "discarded", of: change, detail: detail, now: now)
         }
-        try settling.takeBack(db, closure)
+        try settling.giveUp(db, parting, isDecided: isDecided)
         try settling.finish(db)
-        return (closure.map(\.key), settling.touched)
+        return (parting.going.map(\.key), settling.touched)
     }
 
     /// The row of a change, by its key.

@@ -15,11 +15,10 @@ extension Settling {
         if edit.operation == .delete {
             // Only what cannot be without the record: others of its unit are the user's as before.
             // And where the server has the record all the same, the delete is for the server to hear.
-            let closure =
-                try isOnServer(create, db)
-                ? [create] : Dependants(schema: table.schema).closure(db, of: create, withUnits: false)
-            for change in closure { try ChangeNotes.event(db, "cancelled", of: change, now: now) }
-            try takeBack(db, closure)
+            var parting = try Parting(db, of: create, table.schema, withUnits: false)
+            if try isOnServer(create, db) { (parting.going, parting.staying) = ([create], []) }
+            for change in parting.going { try ChangeNotes.event(db, "cancelled", of: change, now: now) }
+            try giveUp(db, parting, isDecided: true)
             try finish(db)
             return true
         }
@@ -52,10 +51,11 @@ extension Settling {
         return true
     }
 
-    /// Whether a record is there whose create was refused: a retry had made it that a power loss or an older copy of the file
-    /// knows nothing of, and a page brought it. Where the id was taken, what is there is somebody else's.
+    /// Whether a record may be there whose create was refused: a retry had made it that a power loss or an older copy of the file
+    /// knows nothing of, and a page brought it; or it was made in the history before, where versions were others (0 by now).
+    /// Where the id was taken, what is there is somebody else's.
     private func isOnServer(_ create: StoredChange, _ db: Database) throws -> Bool {
-        guard let stored = try StoredRecord.read(db, create.record), stored.version > 0, stored.base?.isLive ?? true
+        guard let stored = try StoredRecord.read(db, create.record), stored.base?.isLive ?? (stored.version > 0)
         else { return false }
         return try Failures.reason(db, key: create.key)?.code != Rejection.Code.idTaken.rawValue
     }

@@ -6,7 +6,8 @@ public protocol ChangeRepair: Sendable {
     func queued() async throws(StoreFailure) -> [QueuedChange]
     /// Everything set aside, oldest first.
     func failures() async throws(StoreFailure) -> [FailedChange]
-    /// The changes that would go with this one: what needs its record's create, and the members of its unit.
+    /// The changes that would go with this one: what needs its record's create, and the members of its unit. Where the
+    /// implementer has rows, what has moved away from the record since is none of it.
     func dependants(of changeID: String) async throws(StoreFailure) -> [String]
     /// Puts a successor of a failed change in its place (or the change itself, where it is uncertain), and frees what it blocked.
     /// - Returns: the key of what is in the queue now.

@@ -37,17 +37,14 @@ extension World {
         while now < end, !isRunaway {
             run(until: now + step)
             step = min(step * 2, 600_000)
-            let waiting = devices.map { $0.facts() }
-            if waiting.allSatisfy({ $0.map(Self.isAtRest) ?? false }) {
+            if devices.allSatisfy({ restless($0)?.isEmpty ?? false }) {
                 for device in devices { check(device.index, isLast: true) }
                 return true
             }
         }
         for device in devices where !isRunaway {
-            guard let facts = device.facts(), !Self.isAtRest(facts) else {
-                continue
-            }
-            let first = facts.queue.prefix(3).map {
+            guard let restless = restless(device), !restless.isEmpty else { continue }
+            let first = restless.prefix(3).map {
                 "\($0.record) state \($0.state) by \($0.blockedBy ?? "-")"
             }
             record.violate(
@@ -56,13 +53,20 @@ extension World {
         return false
     }
 
-    private static func isAtRest(_ facts: DeviceFacts) -> Bool {
+    /// The changes that are neither set aside nor blocked by one that is; `nil` where nobody can tell.
+    ///
+    /// What was written since the last settlement is marked as blocked by the next one, which a queue that has nothing to send
+    /// does not need: until then the engine tells by what it waits, if it is asked.
+    private func restless(_ device: SimulatedDevice) -> [DeviceFacts.Queued]? {
+        guard let facts = device.facts() else { return nil }
         let failed = Set(facts.failed.map(\.key))
         let blocked = Set(facts.blocked.map(\.key))
-        return facts.undecided.isEmpty
-            && facts.blocked.allSatisfy { change in
-                change.blockedBy.map { failed.contains($0) || blocked.contains($0) } ?? false
-            }
+        func waits(_ blocker: String?) -> Bool { blocker.map { failed.contains($0) || blocked.contains($0) } ?? false }
+        let open = facts.undecided + facts.blocked.filter { !waits($0.blockedBy) }
+        guard open.contains(where: { $0.state == 0 }) else { return open }
+        let told = settle(device.index) { try await $0.store.queued() } ?? []
+        let waiting = Set(told.lazy.filter { $0.state == .blocked && waits($0.blockedBy) }.map(\.change.id))
+        return open.filter { $0.state != 0 || !waiting.contains($0.key) }
     }
 
     /// The app deals with everything that was set aside, and says its word where one is waited for.

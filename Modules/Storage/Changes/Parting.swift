@@ -1,0 +1,124 @@
+import GRDB
+import SyncCore
+
+/// What goes with a change that is given up, and what needed it and stays, since its record has moved away from there.
+///
+/// A card that was made in a list, and is in another by now, needs that list's create only for the place where it was made
+/// (Decision 171). Members of a unit go together, wherever their records are by now.
+struct Parting {
+    /// In the queue's order; the change itself is among them.
+    var going: [StoredChange]
+    /// The others that needed something of it.
+    var staying: [StoredChange]
+    /// The records whose creates go.
+    var gone: Set<RecordKey>
+
+    /// - Parameter withUnits: whether what stands in a unit with one of them goes, too.
+    init(_ db: Database, of change: StoredChange, _ schema: Schema, withUnits: Bool = true) throws {
+        let all = try Dependants(schema: schema).closure(db, of: change, withUnits: withUnits)
+        var shown: [RecordKey: [RecordKey]] = [:]
+        for record in Set(all.map(\.record)) { shown[record] = try Self.shownReferences(db, record, schema) }
+        // By their places: what goes brings others along until nothing more does.
+        var going: Set<Int64> = [change.position]
+        var gone: Set<RecordKey> = []
+        var units: Set<String> = []
+        var found = true
+        while found {
+            found = false
+            for member in all {
+                if !going.contains(member.position) {
+                    let isOfUnit = member.unit.map(units.contains) ?? false
+                    // A record without a row was deleted here, and says nothing of where it would be.
+                    let isBelow = shown[member.record].map { !gone.isDisjoint(with: $0) } ?? true
+                    guard isOfUnit || gone.contains(member.record) || isBelow else { continue }
+                    going.insert(member.position)
+                    found = true
+                }
+                if member.operation == .create, gone.insert(member.record).inserted { found = true }
+                if withUnits, let unit = member.unit, units.insert(unit).inserted { found = true }
+            }
+        }
+        self.gone = gone
+        self.going = all.filter { going.contains($0.position) }
+        staying = all.filter { !going.contains($0.position) }
+    }
+
+    /// The records that a record's row names; `nil` where it has none.
+    private static func shownReferences(_ db: Database, _ record: RecordKey, _ schema: Schema) throws -> [RecordKey]? {
+        guard let entity = schema[record.entity], let row = try RowWriter(entity).read(db, record.id) else {
+            return nil
+        }
+        return entity.fields.compactMap { field in
+            guard let target = field.reference?.entity, case .string(let id)? = row[field.name] else { return nil }
+            return RecordKey(target, id)
+        }
+    }
+}
+
+extension Settling {
+    /// Takes the changes out that go (``takeBack(_:_:)``), and lets those that stay go on without them.
+    /// - Parameter isDecided: whether the server surely did nothing of what was given up. Else what was sent over it stays as
+    ///   it was sent: it may have happened, and only its own key tells.
+    mutating func giveUp(_ db: Database, _ parting: Parting, isDecided: Bool) throws {
+        for change in parting.staying { try moveAway(db, change, from: parting.gone, isDecided: isDecided) }
+        try takeBack(db, parting.going)
+    }
+
+    /// The change goes on, without the records that are given up: a successor, where it names one of them.
+    private mutating func moveAway(
+        _ db: Database, _ change: StoredChange, from gone: Set<RecordKey>, isDecided: Bool
+    ) throws {
+        let names = references(of: change).filter { gone.contains($0.record) }.map(\.field)
+        guard !names.isEmpty, isDecided || !change.wasSent, var work = try takeWork(db, change.record) else {
+            // The next claim says whether it waits for anything else.
+            guard change.blockedBy != nil else { return }
+            return try ChangeRows.setState(db, position: change.position, change.wasSent ? .uncertain : .pending)
+        }
+        defer { works[change.record] = work }
+        var next = try successor(db, of: change)
+        if change.operation == .create {
+            for name in names { next.fields[name]?.new = work.shown.fields[name] ?? .null }
+            if let later = try createBehind(db, next) { (next.state, next.blockedBy) = (.blocked, later) }
+            work.replace(change.key, with: next)
+        } else {
+            for name in names { next.fields[name] = nil }
+            work.takeOut(change.key)
+            guard !next.fields.isEmpty else {
+                try ChangeNotes.event(db, "cancelled", of: change, now: now)
+                try drop(db, change)
+                try ChangeRows.release(db, blockedBy: change.key)
+                return
+            }
+            work.insert(next)
+        }
+        try ChangeRows.replace(db, next)
+        try ChangeRows.hand(db, blockedBy: change.key, to: next.key)
+        try ChangeNotes.event(db, "mended", of: next, detail: change.key, now: now)
+    }
+
+    /// The records that a change's new values name, and by which field.
+    private func references(of change: StoredChange) -> [(field: String, record: RecordKey)] {
+        guard change.operation != .delete, let entity = table.schema[change.record.entity] else { return [] }
+        return entity.fields.compactMap { field in
+            guard let target = field.reference?.entity, case .string(let id)? = change.fields[field.name]?.new else {
+                return nil
+            }
+            return (field.name, RecordKey(target, id))
+        }
+    }
+
+    /// The last create behind a change that makes what the change names: by the order of writing it would come too late.
+    private func createBehind(_ db: Database, _ change: StoredChange) throws -> String? {
+        let sql = """
+            SELECT position, key FROM sync_change
+            WHERE entity = ? AND id = ? AND operation = 0 AND position > ? AND state <> 4 ORDER BY position LIMIT 1
+            """
+        var last: (position: Int64, key: String)?
+        for (_, record) in references(of: change) where record != change.record {
+            let arguments: StatementArguments = [record.entity, record.id, change.position]
+            guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: arguments) else { continue }
+            if last.map({ $0.position < row[0] }) ?? true { last = (row[0], row[1]) }
+        }
+        return last?.key
+    }
+}

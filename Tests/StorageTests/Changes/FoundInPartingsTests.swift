@@ -1,0 +1,175 @@
+import GRDB
+@testable import Storage
+import SyncCore
+import Testing
+
+/// What the simulator found of changes that are given up, each in its smallest form: what goes with them, and what does not.
+@Suite("Found by the simulator: what goes with a change, and what has moved away")
+struct FoundInPartingsTests {
+    @Test("Seed 30233: what was made in a refused list, and moved out of it, stays when the list is deleted")
+    func movedOutOfRefused() async throws {
+        let f = try await refusedList()
+        try f.sql("UPDATE card SET idList = 'l1', name = 'Moved' WHERE id = 'k'")
+        try f.sql("DELETE FROM list WHERE id = 'n'")
+        let claim = try await f.claim()
+        #expect(try f.card("name", "k") == "Moved")
+        try #require(claim.told == ["create card k"])
+        #expect(claim.changes.first?.change.fields["idList"]?.new == "l1")
+        #expect(claim.changes.first?.change.fields["name"]?.new == "Moved")
+        #expect(try await f.store.failures().isEmpty)
+        try await f.settle((claim.keys[0], .applied(20)))
+        #expect(try await f.store.queued().isEmpty)
+        #expect(try f.card("idList", "k") == "l1")
+    }
+
+    @Test("The same two levels deep: the list stays with the card in it, and the board goes with what is in it still")
+    func subtree() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("INSERT INTO board (id, name) VALUES ('r', 'Refused')")
+        for id in ["n", "o"] { try f.sql("INSERT INTO list (id, name, idBoard) VALUES (?, 'N', 'r')", [id]) }
+        try f.insertCard("k", list: "n")
+        try f.insertCard("m", list: "o")
+        let sent = try await f.claim()
+        #expect(sent.changes.count == 5)
+        // The others were answered with `blocked`, so they were sent.
+        try await f.settle((sent.keys[0], .refused("forbidden")))
+        try f.sql("UPDATE list SET idBoard = 'b1' WHERE id = 'n'")
+        try f.sql("DELETE FROM board WHERE id = 'r'")
+        let claim = try await f.claim()
+        try #require(claim.told == ["create list n", "create card k", "update list n"])
+        #expect(claim.changes.first?.change.fields["idBoard"]?.new == "b1")
+        // What names nothing that went is as it was sent.
+        #expect(claim.keys[0] != sent.keys[1] && claim.keys[1] == sent.keys[3])
+        #expect(try f.hasCard("k") && !f.hasCard("m"))
+        #expect(try await f.store.failures().isEmpty)
+        #expect(try f.queued() == claim.changes.count)
+        try await f.settle(
+            (claim.keys[0], .applied(20)), (claim.keys[1], .applied(21)), (claim.keys[2], .applied(22)))
+        #expect(try await f.store.queued().isEmpty)
+    }
+
+    @Test(
+        "Seed 30323: what moved into a list that was made later waits for that one's create, whatever is merged into it"
+    )
+    func movedIntoLater() async throws {
+        let f = try await refusedList()
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('later', 'L', 'b1')")
+        try f.sql("UPDATE list SET name = 'Later' WHERE id = 'later'")
+        try f.sql("UPDATE card SET idList = 'later' WHERE id = 'k'")
+        try f.sql("DELETE FROM list WHERE id = 'n'")
+        let claim = try await f.claim()
+        try #require(claim.told == ["create list later"])
+        #expect(try f.card("idList", "k") == "later")
+        try await f.settle((claim.keys[0], .applied(20)))
+        let next = try await f.claim()
+        #expect(next.told == ["create card k"])
+        #expect(next.changes.first?.change.fields["idList"]?.new == "later")
+    }
+
+    @Test("What a known card was given when it moved into a refused list stays, when it has left that again")
+    func namedOnTheWayIn() async throws {
+        let f = try await refusedList()
+        try f.sql("UPDATE card SET idList = 'n', name = 'Kept' WHERE id = 'c1'")
+        // The move waits for the list.
+        #expect(try await f.claim().changes.isEmpty)
+        try f.sql("UPDATE card SET idList = 'l1' WHERE id = 'c1'")
+        try f.sql("DELETE FROM list WHERE id = 'n'")
+        let claim = try await f.claim()
+        #expect(claim.told == ["update card c1"])
+        let name = claim.changes.first?.change.fields["name"]
+        #expect(name?.old == "Card" && name?.new == "Kept")
+        #expect(try f.card("name") == "Kept")
+        #expect(try f.card("idList") == "l1")
+        #expect(try !f.hasCard("k"))
+    }
+
+    @Test("A discarded create takes along what is in it still, and says so before")
+    func discarded() async throws {
+        let f = try await refusedList()
+        try f.insertCard("m", list: "n")
+        try f.sql("UPDATE card SET idList = 'l1' WHERE id = 'k'")
+        let failure = try #require(try await f.store.failures().first?.queued.change.id)
+        let told = try await f.store.dependants(of: failure)
+        let gone = try await f.store.discard(failure)
+        #expect(Set(gone) == Set(told + [failure]) && told.count == 1)
+        #expect(try f.hasCard("k") && !f.hasCard("m"))
+        let claim = try await f.claim()
+        #expect(claim.told == ["create card k"])
+        try await f.drain()
+    }
+
+    @Test("What was sent into a list of which nobody knows whether it was made goes again as it was")
+    func discardedInDoubt() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('n', 'N', 'b1')")
+        try f.insertCard("k", list: "n")
+        let sent = try await f.claim()
+        try await f.settle(
+            (
+                sent.keys[0],
+                .setAside(SetAsideReason(code: "tooManyAttempts", message: "no"), staysUncertain: true)
+            ), (sent.keys[1], .unanswered))
+        try f.sql("UPDATE card SET idList = 'l1' WHERE id = 'k'")
+        _ = try await f.store.discard(sent.keys[0])
+        let claim = try await f.claim()
+        try #require(claim.told == ["create card k", "update card k"])
+        #expect(claim.keys[0] == sent.keys[1])
+        #expect(claim.changes[0].change.fields["idList"]?.new == "n")
+    }
+
+    @Test("A create taken back leaves what has moved out of it")
+    func cancelled() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('n', 'N', 'b1')")
+        try f.insertCard("k", list: "n")
+        try f.sql("UPDATE card SET idList = 'l1' WHERE id = 'k'")
+        let create = try #require(try await f.store.queued().first?.change.id)
+        #expect(try await f.store.cancel(create) == .cancelled([create]))
+        #expect(try f.card("idList", "k") == "l1")
+        #expect(try await f.claim().told == ["create card k"])
+    }
+
+    @Test("Seed 30406: a delete is not taken back once the parent is deleted, too")
+    func deletedUnderDeleted() async throws {
+        let f = try await refusedList()
+        try f.sql("DELETE FROM list WHERE id = 'n'")
+        let delete = try #require(try await f.store.queued().first { $0.change.operation == .delete })
+        #expect(delete.change.record == RecordKey("card", "k"))
+        #expect(try await f.store.cancel(delete.change.id) == .tooLate)
+        #expect(try await f.claim().changes.isEmpty)
+        #expect(try await f.store.queued().isEmpty)
+    }
+
+    @Test("Seed 1852: a create of the old history is refused in the new one; the delete goes to the server")
+    func madeInAnotherHistory() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.insertCard("n")
+        let create = try await f.claim()
+        // The answer was lost; the page brought the card, then the server went back to a backup.
+        try await f.settle((create.keys[0], .unanswered))
+        try await f.apply(record("card", "n", 6, ["name": "A", "idList": "l1", "pos": 1.0]))
+        try await f.store.beginFullPass(epoch: "e-2")
+        let again = try await f.claim()
+        try await f.settle((again.keys[0], .refused("missingReference")))
+        try f.sql("DELETE FROM card WHERE id = 'n'")
+        let claim = try await f.claim()
+        #expect(claim.told == ["delete card n"])
+        #expect(try !f.hasCard("n"))
+        #expect(try await f.store.failures().isEmpty)
+    }
+
+    /// A list whose create was refused, and a card that was made in it since.
+    private func refusedList() async throws -> Fixture {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('n', 'N', 'b1')")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .refused("forbidden")))
+        try f.insertCard("k", list: "n")
+        return f
+    }
+}
