@@ -95,6 +95,19 @@ struct DeathTests {
         #expect(late.verdict("k1") == "merged", "older than the create that wrote null to it")
     }
 
+    @Test("Seed 20334: a union that puts nothing in and takes nothing out is no write, and brings nothing back")
+    func emptyUnion() throws {
+        let server = try tree()
+        try server.sync("dev-1", [server.delete("k1", 4, "card", "c1", at: -500)], from: 3)
+        for (key, sequence, new, verdict) in [("k1", 1, ["x"], "merged"), ("k2", 2, ["x", "y"], "applied")]
+            as [(String, Int64, [FieldValue], String)]
+        {
+            let tags: FieldValue = ["old": ["x"], "new": .array(new), "rule": "union"]
+            let change = server.change(key, sequence, "update", "card", "c1", ["tags": tags], at: -300 + sequence)
+            #expect(try server.sync("dev-2", [change], from: 4).verdict(key) == .string(verdict))
+        }
+    }
+
     @Test("DAT-07 a create of a live record: the same is applied without effect, another is idTaken")
     func idTaken() throws {
         let server = try tree()

@@ -154,6 +154,23 @@ private func set(_ value: FieldValue, old: FieldValue? = nil, _ rule: MergeRule 
         #expect(bench.fields("board", "b")?["tags"] == ["b", "c"])
     }
 
+    @Test("Seed 20334: a union that puts nothing in and takes nothing out is no write, and brings nothing back")
+    func emptyUnion() throws {
+        let bench = try Bench()
+        _ = try bench.send([bench.change(.create, "board", "b", 1, ["name": set("B")])])
+        _ = try bench.send([bench.change(.delete, "board", "b", 2, at: 10)])
+        let nothing = ["tags": set(.array(["x"]), old: .array(["x"]), .union)]
+        guard case .merged(let record) = try bench.verdict(bench.change(.update, "board", "b", 3, at: 20, nothing))
+        else {
+            return #expect(Bool(false))
+        }
+        #expect(record.presence == .deleted)
+        let something = ["tags": set(.array(["x", "y"]), old: .array(["x"]), .union)]
+        guard case .applied = try bench.verdict(bench.change(.update, "board", "b", 4, at: 30, something)) else {
+            return #expect(Bool(false))
+        }
+    }
+
     @Test("check is done only over what was seen, and leaves no key otherwise")
     func check() throws {
         let bench = try Bench()

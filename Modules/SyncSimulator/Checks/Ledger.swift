@@ -42,6 +42,8 @@ struct Ledger {
     private(set) var absorbed: [String: String] = [:]
     /// Keys that were seen set aside, or blocked by what was: others may pass them.
     private(set) var wasAside: Set<String> = []
+    /// Keys that were seen set aside themselves: their record may be gone when they are tried again.
+    private(set) var wasSetAside: Set<String> = []
     /// The queue when it was looked at last.
     private var queued: Set<String> = []
     private var known: Set<String> = []
@@ -88,6 +90,7 @@ struct Ledger {
                     key: change.key, sequence: change.sequence, record: change.record,
                     operation: [.create, .update, .delete][Int(change.operation)], stamp: .zero))
             if change.state >= 3 { wasAside.insert(change.key) }
+            if change.state == 4 { wasSetAside.insert(change.key) }
         }
         let present = Set(facts.queue.map(\.key))
         var lost: [Entry] = []

@@ -134,6 +134,8 @@ struct ModelDecision {
             guard var delta = change.fields[name] else { continue }
             // A create is a write of all its fields: there is nothing before it that a rule could go from.
             if change.operation == .create { delta.rule = .lastWriter }
+            // Of a union each element is a write of its own; without any there is none (Decision 176).
+            if delta.rule == .union, UnionEffect(delta).isNothing { continue }
             var place = order(change, delta.stamp, device: device)
             if delta.rule == .check, let top = next.ordered(name).last?.order, top > place {
                 // It stands whatever its stamp: just above what it was checked against.

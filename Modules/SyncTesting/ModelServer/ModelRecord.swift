@@ -166,6 +166,9 @@ struct UnionEffect {
         removed = old.filter { element in !new.contains { $0.isSame(as: element) } }
     }
 
+    /// Nothing is put in, nothing taken out.
+    var isNothing: Bool { added.isEmpty && removed.isEmpty }
+
     private static func elements(_ value: FieldValue) -> [FieldValue] {
         if case .array(let elements) = value { elements } else { [] }
     }
