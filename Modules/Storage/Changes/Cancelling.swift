@@ -59,12 +59,14 @@ extension ChangeTable {
     private func cancelSent(
         _ db: Database, _ change: StoredChange, now: Int64
     ) throws -> (outcome: CancelOutcome, touched: [RecordKey]) {
-        let closure = try Dependants(schema: schema).closure(db, of: change)
-        guard !closure.contains(where: { $0.state == .uploading }) else { return (.tooLate, []) }
+        let parting = try Parting(db, of: change, schema)
+        let closure = parting.going
+        guard !(closure + parting.staying).contains(where: { $0.state == .uploading }) else { return (.tooLate, []) }
         var settling = Settling(table: self, now: now)
         let unsent = closure.filter { !$0.wasSent }
         for member in unsent { try ChangeNotes.event(db, "cancelled", of: member, now: now) }
-        try settling.takeBack(db, unsent)
+        // What has moved away from what was sent goes on as it is: the inverse comes behind its move.
+        try settling.giveUp(db, parting.only(unsent), isDecided: false)
         var inverses: [String: String] = [:]
         // The last made is undone first, so that a child goes before its parent.
         for member in closure.reversed() where member.wasSent {

@@ -43,6 +43,14 @@ struct Parting {
         staying = all.filter { !going.contains($0.position) }
     }
 
+    /// The same where only some of what goes is taken out of the queue.
+    func only(_ changes: [StoredChange]) -> Parting {
+        var parting = self
+        parting.going = changes
+        parting.gone = Set(changes.lazy.filter { $0.operation == .create }.map(\.record))
+        return parting
+    }
+
     /// The records that a record's row names; `nil` where it has none.
     private static func shownReferences(_ db: Database, _ record: RecordKey, _ schema: Schema) throws -> [RecordKey]? {
         guard let entity = schema[record.entity], let row = try RowWriter(entity).read(db, record.id) else {

@@ -132,6 +132,28 @@ struct FoundInPartingsTests {
         #expect(try await f.claim().told == ["create card k"])
     }
 
+    @Test("Seed 40616: the inverse of a sent create leaves what has moved out of it, and says so before")
+    func inverted() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('n', 'N', 'b1')")
+        try f.insertCard("k", list: "n")
+        try f.insertCard("m", list: "n")
+        let sent = try await f.claim()
+        try await f.settle((sent.keys[0], .unanswered), (sent.keys[1], .unanswered), (sent.keys[2], .unanswered))
+        try f.sql("UPDATE card SET idList = 'l1' WHERE id = 'k'")
+        #expect(try await f.store.dependants(of: sent.keys[0]) == [sent.keys[2]])
+        guard case .inverse = try await f.store.cancel(sent.keys[0]) else {
+            Issue.record("no inverse")
+            return
+        }
+        #expect(try f.hasCard("k") && !f.hasCard("m"))
+        #expect(
+            try await f.claim().told == [
+                "create list n", "create card k", "create card m", "update card k", "delete card m", "delete list n",
+            ])
+    }
+
     @Test("Seed 30406: a delete is not taken back once the parent is deleted, too")
     func deletedUnderDeleted() async throws {
         let f = try await refusedList()
