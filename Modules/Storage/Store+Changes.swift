@@ -60,9 +60,8 @@ extension Store: ChangeLog {
     }
 
     public func summary() throws(StoreFailure) -> QueueSummary {
-        try noticeOthers()
         try collectIfDirty()
-        return try look("counting the queue") { db in try context.changes.summary(db) }
+        return try lookHere("counting the queue") { db in try context.changes.summary(db) }
     }
 
     public nonisolated func notices() -> AsyncStream<Void> { queueSpeakers.stream() }
