@@ -10,15 +10,18 @@ extension Store {
     public func beginCycle(
         holder: String, seconds: Double, pageLimit: Int? = nil
     ) throws(StoreFailure) -> CycleOpening? {
-        try noticeOthers()
         let now = now
         let present = leaseGeneration
+        var mark: OthersMark?
+        defer { if let mark { note(mark) } }
         let opening = try performEngine("beginning a cycle") { db -> (generation: Int64, CycleOpening)? in
+            mark = try OthersMark(db)
             guard let generation = try Lease.take(db, holder: holder, until: now + Int64(seconds * 1_000), now: now)
             else {
                 return nil
             }
             if generation != present { try ChangeTable.recover(db) }
+            try context.changes.markWaiting(db)
             let opening = CycleOpening(
                 position: try SyncPosition(db), queue: try context.changes.summary(db),
                 pageLimit: try pageLimit.map { try PageDeaths.begin(db, limit: $0) })
@@ -26,6 +29,10 @@ extension Store {
         }
         guard let (generation, opening) = opening else { return nil }
         leaseGeneration = generation
+        // With dirty flags the queue is what is in it and what they mark.
+        if !DirtyFlags.isUsed(schema), let left {
+            stood = (left, CycleClosing(queue: opening.queue, held: opening.position.held))
+        }
         return opening
     }
 
@@ -38,9 +45,13 @@ extension Store {
     public func release(
         holder: String, noting summary: String?, at milliseconds: Int64, keeping: Int
     ) throws(StoreFailure) -> CycleClosing? {
+        let stood = stood
         let closing = try perform("ending a cycle") { db in
             try Lease.release(db, holder: holder)
-            let closing = CycleClosing(queue: try context.changes.summary(db), held: try HeldRecords.count(db))
+            let closing =
+                if let stood, FileVersion(db) == stood.file { stood.closing } else {
+                    CycleClosing(queue: try context.changes.summary(db), held: try HeldRecords.count(db))
+                }
             guard let summary else { return closing }
             try db.cachedStatement(sql: "INSERT INTO sync_cycle (at, summary) VALUES (?, ?)")
                 .execute(arguments: [milliseconds, summary])

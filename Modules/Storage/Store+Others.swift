@@ -29,9 +29,22 @@ extension Store {
         }
     }
 
+    /// Whether nobody, here or elsewhere, has committed anything since the file was so.
+    func isStill(_ file: FileVersion) throws(StoreFailure) -> Bool {
+        do {
+            return try database.writeWithoutTransaction { db in
+                // Any statement that reads makes the connection look at the log; this one reads no page.
+                _ = try Int64.fetchOne(db.cachedStatement(sql: "PRAGMA data_version"))
+                return FileVersion(db) == file
+            }
+        } catch {
+            throw failure(error, "looking for another process's writes")
+        }
+    }
+
     /// - Returns: whether somebody else has written.
     @discardableResult
-    private func note(_ found: OthersMark) -> Bool {
+    func note(_ found: OthersMark) -> Bool {
         defer { others = found }
         guard let known = others, known.version != found.version else { return false }
         // What is bookkeeping only must not wake two engines by turns.

@@ -40,6 +40,10 @@ public actor Store: ThreadSharing {
     var ahead: TurnAhead?
     /// What was seen of others at the last look.
     var others: OthersMark?
+    /// How things stood when the last cycle began, and the state of the file in which they did.
+    var stood: (file: FileVersion, closing: CycleClosing)?
+    /// The state of the file after the last transaction of the engine's.
+    var left: FileVersion?
 
     public nonisolated var unownedExecutor: UnownedSerialExecutor {
         executor.asUnownedSerialExecutor()
@@ -188,8 +192,8 @@ public actor Store: ThreadSharing {
         do {
             let breaker = configuration.statementHook == nil ? nil : breaker
             let pages = pageDeaths
-            let result = try database.writeWithoutTransaction { db in
-                try Self.inTransaction(db, "BEGIN IMMEDIATE TRANSACTION") { db in
+            let (result, file) = try database.writeWithoutTransaction { db in
+                let result = try Self.inTransaction(db, "BEGIN IMMEDIATE TRANSACTION") { db in
                     // A test's time; live, the triggers read the system's by themselves.
                     if configuration.fixesTriggerClock {
                         try Clock.setWall(db, configuration.clock.nowMilliseconds)
@@ -202,7 +206,9 @@ public actor Store: ThreadSharing {
                     try breaker?.check()
                     return result
                 }
+                return (result, FileVersion(db))
             }
+            left = file
             pageDeaths.noteWritten()
             return result
         } catch {

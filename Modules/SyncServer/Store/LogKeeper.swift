@@ -4,7 +4,7 @@ internal import GRDBSQLite
 /// The write-ahead log's length, and the connection that brings it into the file.
 ///
 /// SQLite does that in the commit that fills the log, and that request's answer waits for the disk until all of it is
-/// there. A passive checkpoint of a connection of its own keeps no commit waiting (Decision 186). SQLite's own stays for
+/// there. A passive checkpoint of a connection of its own keeps no commit waiting (Decision 185). SQLite's own stays for
 /// who does not call ``SyncService/bringLogIn()``.
 final class LogKeeper: Sendable {
     /// 16 MiB of log: pages of keys change with every request, and go into the file once for many.
@@ -58,6 +58,7 @@ final class LogKeeper: Sendable {
 
     /// Waits for what is under way.
     func close() throws {
+        length.with { $0 = 0 }
         try connection.with { connection in
             try connection?.close()
             connection = nil
