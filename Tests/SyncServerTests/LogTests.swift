@@ -21,7 +21,7 @@ struct LogTests {
         server.service.bringLogIn()
         try make()
         #expect(!server.service.isLogLong, "the log began anew")
-        #expect(try server.sync("z").version == Int64(made))
+        #expect(try server.service.currentVersion(account: "a") == Int64(made))
         try server.service.close()
         server.service.bringLogIn()
     }
