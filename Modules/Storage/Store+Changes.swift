@@ -60,9 +60,9 @@ extension Store: ChangeLog {
     }
 
     public func summary() throws(StoreFailure) -> QueueSummary {
-        try noticeOthers()
         try collectIfDirty()
-        return try look("counting the queue") { db in try context.changes.summary(db) }
+        if let stood, try isStill(stood.file) { return stood.closing.queue }
+        return try lookHere("counting the queue") { db in try context.changes.summary(db) }
     }
 
     public nonisolated func notices() -> AsyncStream<Void> { queueSpeakers.stream() }

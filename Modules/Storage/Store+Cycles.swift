@@ -4,21 +4,35 @@ public import SyncCore
 /// How the last cycles went, in `sync_cycle`: a ring, in the engine's own words.
 extension Store {
     /// Takes the lease as ``lease(holder:seconds:)`` does, and reads what a cycle begins with, in one transaction.
+    /// - Parameter pageLimit: marks that a page is asked for, as ``beginPage(limit:)`` does, which need not be called for the
+    ///   first one then; ``endPage()`` must be.
     /// - Returns: `nil` where another holder's lease has not run out.
-    public func beginCycle(holder: String, seconds: Double) throws(StoreFailure) -> CycleOpening? {
-        try noticeOthers()
+    public func beginCycle(
+        holder: String, seconds: Double, pageLimit: Int? = nil
+    ) throws(StoreFailure) -> CycleOpening? {
         let now = now
         let present = leaseGeneration
+        var mark: OthersMark?
+        defer { if let mark { note(mark) } }
         let opening = try performEngine("beginning a cycle") { db -> (generation: Int64, CycleOpening)? in
+            mark = try OthersMark(db)
             guard let generation = try Lease.take(db, holder: holder, until: now + Int64(seconds * 1_000), now: now)
             else {
                 return nil
             }
             if generation != present { try ChangeTable.recover(db) }
-            return (generation, CycleOpening(position: try SyncPosition(db), queue: try context.changes.summary(db)))
+            try context.changes.markWaiting(db)
+            let opening = CycleOpening(
+                position: try SyncPosition(db), queue: try context.changes.summary(db),
+                pageLimit: try pageLimit.map { try PageDeaths.begin(db, limit: $0) })
+            return (generation, opening)
         }
         guard let (generation, opening) = opening else { return nil }
         leaseGeneration = generation
+        // With dirty flags the queue is what is in it and what they mark.
+        if !DirtyFlags.isUsed(schema), let left {
+            stood = (left, CycleClosing(queue: opening.queue, held: opening.position.held))
+        }
         return opening
     }
 
@@ -26,18 +40,27 @@ extension Store {
     /// - Parameters:
     ///   - summary: what is kept of the cycle, as JSON; `nil` keeps nothing of it.
     ///   - keeping: how many cycles are kept; the oldest go.
+    /// - Returns: how things stand then; `nil` where rows marked by a dirty flag must be looked at first.
+    @discardableResult
     public func release(
         holder: String, noting summary: String?, at milliseconds: Int64, keeping: Int
-    ) throws(StoreFailure) {
-        try perform("ending a cycle") { db in
+    ) throws(StoreFailure) -> CycleClosing? {
+        let stood = stood
+        let closing = try perform("ending a cycle") { db in
             try Lease.release(db, holder: holder)
-            guard let summary else { return }
+            let closing =
+                if let stood, FileVersion(db) == stood.file { stood.closing } else {
+                    CycleClosing(queue: try context.changes.summary(db), held: try HeldRecords.count(db))
+                }
+            guard let summary else { return closing }
             try db.cachedStatement(sql: "INSERT INTO sync_cycle (at, summary) VALUES (?, ?)")
                 .execute(arguments: [milliseconds, summary])
             try db.cachedStatement(sql: "DELETE FROM sync_cycle WHERE number <= ?")
                 .execute(arguments: [db.lastInsertedRowID - Int64(keeping)])
+            return closing
         }
         leaseGeneration = nil
+        return DirtyFlags.isUsed(schema) ? nil : closing
     }
 
     /// The last cycles, newest first.
@@ -55,6 +78,20 @@ extension Store {
 public struct CycleOpening: Sendable, Hashable {
     public var position: SyncPosition
     public var queue: QueueSummary
+    /// The most records to ask for, where the first page was marked.
+    public var pageLimit: Int?
+}
+
+/// How the queue stood when a cycle gave the lease back.
+public struct CycleClosing: Sendable, Hashable {
+    public var queue: QueueSummary
+    /// Records of the server's that wait to be applied.
+    public var held: Int
+
+    public init(queue: QueueSummary, held: Int) {
+        self.queue = queue
+        self.held = held
+    }
 }
 
 /// One cycle as it was noted.

@@ -10,17 +10,41 @@ extension Store {
     /// - Returns: whether somebody did.
     @discardableResult
     public func noticeOthers() throws(StoreFailure) -> Bool {
-        let found: (version: Int64, sequence: Int64)
         do {
-            found = try database.writeWithoutTransaction { db in
-                (
-                    try Int64.fetchOne(db.cachedStatement(sql: "PRAGMA data_version")) ?? 0,
-                    try ChangeRows.sequence(db)
-                )
+            return note(try database.writeWithoutTransaction { db in try OthersMark(db) })
+        } catch {
+            throw failure(error, "looking for another process's writes")
+        }
+    }
+
+    /// One look of the engine's, at others' writes, too; on the writing connection, which has in memory what it wrote last. A
+    /// reading one must read that from the file.
+    func lookHere<T>(_ doing: String, _ body: (Database) throws -> T) throws(StoreFailure) -> T {
+        do {
+            let (mark, result) = try reading.byWriter { db in (try OthersMark(db), try body(db)) }
+            note(mark)
+            return result
+        } catch {
+            throw failure(error, doing)
+        }
+    }
+
+    /// Whether nobody, here or elsewhere, has committed anything since the file was so.
+    func isStill(_ file: FileVersion) throws(StoreFailure) -> Bool {
+        do {
+            return try database.writeWithoutTransaction { db in
+                // Any statement that reads makes the connection look at the log; this one reads no page.
+                _ = try Int64.fetchOne(db.cachedStatement(sql: "PRAGMA data_version"))
+                return FileVersion(db) == file
             }
         } catch {
             throw failure(error, "looking for another process's writes")
         }
+    }
+
+    /// - Returns: whether somebody else has written.
+    @discardableResult
+    func note(_ found: OthersMark) -> Bool {
         defer { others = found }
         guard let known = others, known.version != found.version else { return false }
         // What is bookkeeping only must not wake two engines by turns.
@@ -49,5 +73,16 @@ extension Store {
     func tell(_ origin: AppliedNotice.Origin, _ records: [RecordKey]) {
         appliedSpeakers.speak()
         if !records.isEmpty { noticeSpeakers.speak(AppliedNotice(origin: origin, records: records)) }
+    }
+}
+
+/// How often others had committed, and the number of the last change.
+struct OthersMark {
+    var version: Int64
+    var sequence: Int64
+
+    init(_ db: Database) throws {
+        version = try Int64.fetchOne(db.cachedStatement(sql: "PRAGMA data_version")) ?? 0
+        sequence = try ChangeRows.sequence(db)
     }
 }

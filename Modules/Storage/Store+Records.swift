@@ -3,8 +3,7 @@ public import SyncCore
 
 extension Store: RecordStore {
     public func position() throws(StoreFailure) -> SyncPosition {
-        try noticeOthers()
-        return try look("reading the position") { db in try SyncPosition(db) }
+        try lookHere("reading the position") { db in try SyncPosition(db) }
     }
 
     public func bind(dataset: String?, epoch: String) throws(StoreFailure) {

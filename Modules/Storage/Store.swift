@@ -38,8 +38,12 @@ public actor Store: ThreadSharing {
     var noted: Int64?
     /// What was looked at of the queue's next turn, while a request is under way.
     var ahead: TurnAhead?
-    /// How often others had committed, and the number of the last change, at the last look.
-    var others: (version: Int64, sequence: Int64)?
+    /// What was seen of others at the last look.
+    var others: OthersMark?
+    /// How things stood when the last cycle began, and the state of the file in which they did.
+    var stood: (file: FileVersion, closing: CycleClosing)?
+    /// The state of the file after the last transaction of the engine's.
+    var left: FileVersion?
 
     public nonisolated var unownedExecutor: UnownedSerialExecutor {
         executor.asUnownedSerialExecutor()
@@ -79,7 +83,9 @@ public actor Store: ThreadSharing {
         movedAside = opened.movedAside
         breaker = opened.breaker
         reading = Reading(opened.database, opened.breaker, configuration)
-        checkpointer = opened.file.map { Checkpointer(path: $0, log: opened.log) }
+        checkpointer = opened.file.map {
+            Checkpointer(path: $0, log: opened.log, isLive: configuration.executor == nil)
+        }
         noted = Identity.home(of: opened.database.path) == nil ? nil : 0
         slicePace = SlicePace(most: configuration.longestSlice)
         self.schema = schema
@@ -186,19 +192,23 @@ public actor Store: ThreadSharing {
         do {
             let breaker = configuration.statementHook == nil ? nil : breaker
             let pages = pageDeaths
-            let result = try database.write { db in
-                // A test's time; live, the triggers read the system's by themselves.
-                if configuration.fixesTriggerClock {
-                    try Clock.setWall(db, configuration.clock.nowMilliseconds)
+            let (result, file) = try database.writeWithoutTransaction { db in
+                let result = try Self.inTransaction(db, "BEGIN IMMEDIATE TRANSACTION") { db in
+                    // A test's time; live, the triggers read the system's by themselves.
+                    if configuration.fixesTriggerClock {
+                        try Clock.setWall(db, configuration.clock.nowMilliseconds)
+                    }
+                    breaker?.begin()
+                    try pages.write(db)
+                    let sequence = try ChangeRows.foldIfNeeded(db)
+                    let result = try body(db)
+                    observer.note(try ChangeRows.sequence(db) != sequence)
+                    try breaker?.check()
+                    return result
                 }
-                breaker?.begin()
-                try pages.write(db)
-                let sequence = try ChangeRows.foldIfNeeded(db)
-                let result = try body(db)
-                observer.note(try ChangeRows.sequence(db) != sequence)
-                try breaker?.check()
-                return result
+                return (result, FileVersion(db))
             }
+            left = file
             pageDeaths.noteWritten()
             return result
         } catch {
@@ -208,15 +218,9 @@ public actor Store: ThreadSharing {
     }
 
     /// GRDB compiles the beginning and the end of each transaction anew; here they stay compiled.
-    private static func inKnownTransaction<T>(
-        _ db: Database, _ file: FileVersion, _ body: (Database) throws -> T
-    ) throws -> T? {
-        try db.cachedStatement(sql: "BEGIN IMMEDIATE TRANSACTION").execute()
+    static func inTransaction<T>(_ db: Database, _ begin: String, _ body: (Database) throws -> T) throws -> T {
+        try db.cachedStatement(sql: begin).execute()
         do {
-            guard FileVersion(db) == file else {
-                try db.rollback()
-                return nil
-            }
             let result = try body(db)
             try db.cachedStatement(sql: "COMMIT TRANSACTION").execute()
             return result
@@ -226,6 +230,22 @@ public actor Store: ThreadSharing {
             throw error
         }
     }
+
+    private static func inKnownTransaction<T>(
+        _ db: Database, _ file: FileVersion, _ body: (Database) throws -> T
+    ) throws -> T? {
+        do {
+            return try inTransaction(db, "BEGIN IMMEDIATE TRANSACTION") { db in
+                guard FileVersion(db) == file else { throw IsOther() }
+                return try body(db)
+            }
+        } catch is IsOther {
+            return nil
+        }
+    }
+
+    /// The file is not as it was looked at.
+    private struct IsOther: Error {}
 
     /// One write transaction of the engine's: what dirty flags mark is in the change log before it, and flags of what it
     /// ended are taken away after it.

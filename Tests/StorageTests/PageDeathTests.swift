@@ -60,4 +60,25 @@ struct PageDeathTests {
         }
         try other.close()
     }
+
+    @Test("PRC-21 a cycle's beginning marks its first page: three deaths over it halve it, an end is none")
+    func marked() async throws {
+        let file = try TestFile()
+        var limits: [Int?] = []
+        for _ in 0..<5 {
+            let f = try Fixture(file: file)
+            limits.append(try await f.store.beginCycle(holder: "a", seconds: 60, pageLimit: 1_000)?.pageLimit)
+            try f.store.database.close()
+        }
+        #expect(limits == [1_000, 1_000, 1_000, 500, 500])
+        let f = try Fixture(file: file)
+        try await f.apply(record("board", "b1", 4, ["name": "A"]))
+        for _ in 0..<8 {
+            #expect(try await f.store.beginCycle(holder: "a", seconds: 60, pageLimit: 1_000)?.pageLimit == 1_000)
+            try await f.store.endPage()
+            _ = try await f.store.release(holder: "a", noting: nil, at: 1, keeping: 10)
+        }
+        #expect(try await f.store.beginCycle(holder: "a", seconds: 60)?.pageLimit == nil)
+        try await f.store.close()
+    }
 }

@@ -81,4 +81,22 @@ struct TogetherTests {
         #expect(try server.sync("d", [check]).result("k1")["error"]["code"] == "keyReused")
         #expect(try server.sync("z").records.compactMap { $0["id"].string } == ["b1", "b2"])
     }
+
+    @Test("one that repeats a change begins again by itself: its new ones are done once, its neighbours stand")
+    func repeated() throws {
+        let server = try TestServer()
+        try server.sync("d", [server.create("k1", 1, "board", "b1", ["name": "A"])])
+        // Under a later sequence, so that only the stored key tells; the first of each is new, and done before that shows.
+        let again = server.create("k1", 5, "board", "b1", ["name": "A"])
+        let replies = server.service.sync([
+            try call(server, "e", [server.create("k1", 1, "board", "b2")]),
+            try call(server, "d", [server.create("k4", 4, "board", "b3"), again]),
+            try call(server, "f", [server.create("k1", 1, "board", "b4")]),
+        ])
+        let answers = try replies.map { try Answer($0) }
+        #expect(answers[1].verdict("k4") == "applied")
+        #expect(answers[1].result("k1")["error"]["code"] == "keyReused")
+        #expect(answers.map(\.version) == [2, 3, 4], "no version is lost")
+        #expect(try server.sync("z").records.compactMap { $0["id"].string } == ["b1", "b2", "b3", "b4"])
+    }
 }

@@ -26,7 +26,9 @@ extension SyncEngine {
         defer { if report.requests == 0 { gate.breaker.learnedNothing(nowMilliseconds: watch.milliseconds()) } }
         let opening: CycleOpening
         do throws(StoreFailure) {
-            guard let begun = try await store.beginCycle(holder: holder, seconds: configuration.leaseSeconds) else {
+            let begun = try await store.beginCycle(
+                holder: holder, seconds: configuration.leaseSeconds, pageLimit: configuration.pageLimit)
+            guard let begun else {
                 report.end = .leaseHeld
                 return report
             }
@@ -35,10 +37,13 @@ extension SyncEngine {
             report.end = .store(error)
             return report
         }
+        markedPage = opening.pageLimit
         await perform(urgency, opening, &report)
         do throws(StoreFailure) {
+            if markedPage != nil { try await store.endPage() }
+            markedPage = nil
             let record = report.requests > 0 ? CycleRecord(beginning, report, now: watch.milliseconds()) : nil
-            try await store.release(
+            report.closing = try await store.release(
                 holder: holder, noting: record?.text, at: beginning.wall, keeping: configuration.keptCycles)
         } catch {
             if report.end == .complete { report.end = .store(error) }
@@ -122,7 +127,12 @@ extension SyncEngine {
         _ urgency: Urgency, _ report: inout CycleReport
     ) async throws -> CycleMachine.Step {
         // A process that dies over a page finds it smaller the next times (PRC-21).
-        let limit = try await store.beginPage(limit: configuration.pageLimit)
+        let limit: Int
+        if let marked = markedPage {
+            (limit, markedPage) = (marked, nil)
+        } else {
+            limit = try await store.beginPage(limit: configuration.pageLimit)
+        }
         let result: Result<CycleMachine.Step, any Error>
         do {
             result = .success(try await roundTrip(claim, &machine, &position, &take, urgency, &report, limit: limit))

@@ -1,3 +1,4 @@
+import Storage
 import SyncCore
 
 /// What one cycle, or several, did: figures for the user and for the log, no contents.
@@ -24,6 +25,8 @@ public struct CycleReport: Sendable, Hashable {
     /// Whether everything up to the server's present version came, whatever became of the push.
     public var isPulled = false
     public var end = CycleEnd.complete
+    /// How the queue stood when the lease was given back; `nil` where that must be asked.
+    var closing: CycleClosing?
 
     public init() {}
 
@@ -42,6 +45,7 @@ public struct CycleReport: Sendable, Hashable {
         removed += other.removed
         isPulled = other.isPulled
         end = other.end
+        closing = other.closing
     }
 
     /// Whether the one request that was made found nothing to do, either way.

@@ -27,6 +27,8 @@ public actor SyncEngine {
     let holder: String
     /// Monotonic time since the engine was made; every delay within this process goes by it.
     let watch: StopWatch
+    /// Ends calls in time; `nil` with a clock that is not the system's.
+    private let deadlines: DeadlineTimer?
 
     var gate: SyncGate
     /// The gate was closed when a cycle wanted to begin.
@@ -55,6 +57,8 @@ public actor SyncEngine {
     var isClosed = false
     /// Somebody runs a cycle, or is just about to.
     var isCycling = false
+    /// So many records the cycle's first request asks for; its page was marked when the cycle began.
+    var markedPage: Int?
     /// Those who wait for a cycle that begins after they asked.
     var line: [Turn] = []
     /// Wakes the loop of ``run()`` to look at the schedule.
@@ -97,6 +101,7 @@ public actor SyncEngine {
         self.logger = logger
         self.metrics = EngineMetrics(metrics)
         watch = StopWatch(clock)
+        deadlines = clock is ContinuousClock ? DeadlineTimer() : nil
         gate = SyncGate(
             breaker: configuration.breaker, conditions: configuration.conditions,
             longestDoubtMilliseconds: configuration.longestDoubt.milliseconds)
@@ -150,19 +155,25 @@ public actor SyncEngine {
         var total = CycleReport()
         let elapsed = StopWatch(clock)
         var pauses = RetryPauses(configuration)
-        var left: QueueSummary?
+        var left: CycleClosing?
         while elapsed.read() < limit {
             let report = await withDeadline(limit - elapsed.read()) { await self.serialized(.user) }
             total.add(report)
-            let now = try await store.summary()
+            let now = try await closing(of: report)
             left = now
-            let pause = pauses.next(after: report, now, nowMilliseconds: wallClock.nowMilliseconds)
+            let pause = pauses.next(after: report, now.queue, nowMilliseconds: wallClock.nowMilliseconds)
             guard let wait = pause?.fitting(limit - elapsed.read()), await slept(wait) else { break }
             left = nil
         }
-        let queue: QueueSummary
-        if let left { queue = left } else { queue = try await store.summary() }
-        return SyncSummary(report: total, queue: queue, held: try await store.position().held)
+        let end: CycleClosing
+        if let left { end = left } else { end = try await closing(of: nil) }
+        return SyncSummary(report: total, queue: end.queue, held: end.held)
+    }
+
+    /// How the queue stands: as the cycle left it, where it says so.
+    private func closing(of report: CycleReport?) async throws(StoreFailure) -> CycleClosing {
+        if let closing = report?.closing { return closing }
+        return CycleClosing(queue: try await store.summary(), held: try await store.position().held)
     }
 
     // MARK: From outside
@@ -220,7 +231,8 @@ public actor SyncEngine {
     private func withDeadline(
         _ limit: Duration, _ body: @escaping @Sendable () async -> CycleReport
     ) async -> CycleReport {
-        await withTaskGroup(of: CycleReport?.self) { group in
+        if let deadlines { return await ended(by: deadlines, limit, body) }
+        return await withTaskGroup(of: CycleReport?.self) { group in
             group.addTask { await body() }
             group.addTask {
                 _ = await self.slept(limit)
@@ -232,6 +244,16 @@ public actor SyncEngine {
                 if let finished { report = finished }
             }
             return report ?? CycleReport()
+        }
+    }
+
+    /// In a task of its own, which the timer can end without ending the caller's.
+    private func ended(
+        by deadlines: DeadlineTimer, _ limit: Duration, _ body: @escaping @Sendable () async -> CycleReport
+    ) async -> CycleReport {
+        await withTaskGroup(of: CycleReport.self) { group in
+            group.addTask { await deadlines.limit(limit, body) }
+            return await group.next() ?? CycleReport()
         }
     }
 

@@ -26,16 +26,17 @@ struct PageDeaths {
     /// Marks that a page is asked for.
     /// - Returns: the most records to ask for.
     static func begin(_ db: Database, limit: Int) throws -> Int {
-        let checkpoint = try Meta.integer(db, .checkpoint) ?? 0
-        var deaths = try Meta.integer(db, .pullDeaths) ?? 0
-        let isSamePlace = try Meta.integer(db, .pullFrom) == checkpoint
-        if !isSamePlace {
+        let known = try Meta.texts(db, [.checkpoint, .pullFrom, .pullOpen, .pullDeaths]).mapValues { Int64($0) ?? 0 }
+        let checkpoint = known[.checkpoint] ?? 0
+        let before = known[.pullDeaths]
+        var deaths = before ?? 0
+        if known[.pullFrom] != checkpoint {
             deaths = 0
             try Meta.set(db, .pullFrom, checkpoint)
-        } else if try Meta.integer(db, .pullOpen) == 1 {
+        } else if known[.pullOpen] == 1 {
             deaths += 1
         }
-        try Meta.set(db, .pullDeaths, deaths)
+        if deaths != before { try Meta.set(db, .pullDeaths, deaths) }
         try Meta.set(db, .pullOpen, 1)
         return Self.limit(limit, after: deaths)
     }

@@ -57,6 +57,10 @@ final class RawStatement {
         _ = sqlite3_bind_int64(handle, place, number)
     }
 
+    func add(_ number: Int64?) {
+        if let number { add(number) } else { add(String?.none) }
+    }
+
     /// A value in the form that a column holds (``RowCodec/stored(_:of:in:)``).
     func add(_ value: FieldValue) {
         switch value {
@@ -96,6 +100,23 @@ final class RawStatement {
         guard let start = sqlite3_column_text(handle, column) else { return "" }
         let bytes = UnsafeBufferPointer(start: start, count: Int(sqlite3_column_bytes(handle, column)))
         return String(decoding: bytes, as: UTF8.self)
+    }
+
+    /// Whether a text of the row is this one, byte by byte.
+    func isText(_ column: CInt, _ other: String) -> Bool {
+        guard let start = sqlite3_column_text(handle, column) else { return false }
+        let bytes = UnsafeBufferPointer(start: start, count: Int(sqlite3_column_bytes(handle, column)))
+        var other = other
+        return other.withUTF8 { other in
+            guard other.count == bytes.count, let first = other.baseAddress else { return other.count == bytes.count }
+            return memcmp(first, start, other.count) == 0
+        }
+    }
+
+    /// How many bytes a text of the row has.
+    func bytes(_ column: CInt) -> Int {
+        _ = sqlite3_column_text(handle, column)
+        return Int(sqlite3_column_bytes(handle, column))
     }
 
     /// An integer of the row; `nil` for NULL.

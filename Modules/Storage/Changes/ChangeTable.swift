@@ -51,7 +51,7 @@ struct ChangeTable: Sendable {
         var settling = Settling(table: self, now: now)
         try settling.record(db, settlement.outcomes)
         try settling.finish(db)
-        if try QueueFigures.hasAside(db) || !Drafts.isEmpty(db) { try Needs(schema: schema).markNew(db) }
+        try markWaiting(db)
         var changes: [QueuedChange] = []
         let behind = try limits == nil ? nil : underWay.flatMap { try Claiming.Behind(db, $0) }
         if let limits, underWay == nil || behind != nil {
@@ -63,6 +63,12 @@ struct ChangeTable: Sendable {
             changes: changes, settled: try QueueFigures.settled(db), deviceID: try QueueFigures.deviceID(db),
             summary: try summary(db))
         return (claim, settling.touched)
+    }
+
+    /// What was written since, and needs what is set aside or held back, waits for it visibly; also where nothing is claimed,
+    /// since the server asked for a pause (seed 55).
+    func markWaiting(_ db: Database) throws {
+        if try QueueFigures.hasAside(db) || !Drafts.isEmpty(db) { try Needs(schema: schema).markNew(db) }
     }
 
     /// The queue's counts and its durable schedule.

@@ -23,6 +23,8 @@ struct Claiming {
     private var bytes = 0
     /// Places of changes that came to nothing together.
     private var dropped: [Int64] = []
+    /// The versions held of the records of changes that are no creates, by the changes' places.
+    private var held: [Int64: Int64] = [:]
 
     /// One change, or the members of a unit.
     private struct Group {
@@ -51,7 +53,7 @@ struct Claiming {
     mutating func claim(_ db: Database, _ settling: inout Settling) throws -> [QueuedChange] {
         hasDrafts = try !Drafts.isEmpty(db)
         hasAside = try hasDrafts || QueueFigures.hasAside(db)
-        while try !scan(db, &settling) { (groups, dropped, count, bytes) = ([], [], 0, 0) }
+        while try !scan(db, &settling) { (groups, dropped, held, count, bytes) = ([], [], [:], 0, 0) }
         return try mark(db, &settling)
     }
 
@@ -60,17 +62,25 @@ struct Claiming {
     /// - Returns: `false` where a repair put something into the queue before what was looked at: then it is looked at anew.
     private mutating func scan(_ db: Database, _ settling: inout Settling) throws -> Bool {
         let states = behind == nil ? "state < 3" : "state = 0"
-        let sql = "SELECT \(StoredChange.columns) FROM sync_change WHERE position > ? AND \(states) ORDER BY position"
-        let rows = try Row.fetchCursor(db.cachedStatement(sql: sql), arguments: [behind?.position ?? 0])
+        // A create has no `baseVersion`.
+        let sql = """
+            SELECT \(StoredChange.columns), CASE WHEN operation <> 0 THEN (
+              SELECT version FROM sync_record r WHERE r.entity = c.entity AND r.id = c.id AND r.version > 0) END
+            FROM sync_change c WHERE position > ? AND \(states) ORDER BY position
+            """
+        let rows = try RawStatement(db, sql)
+        rows.begin()
+        rows.add(behind?.position ?? 0)
+        defer { rows.begin() }
         var broken: [(StoredChange, SetAsideReason)] = []
         var unit: Group?
         var seen = 0
         var isFull = false
-        while !isFull, let row = try rows.next() {
+        while !isFull, try rows.step() {
             seen += 1
             let change: StoredChange
             do {
-                change = try readable(row)
+                change = try readable(db, rows)
             } catch let error as Unreadable {
                 // It is set aside in its turn, when nothing is under way.
                 if behind != nil { isFull = true }
@@ -81,13 +91,14 @@ struct Claiming {
                 isFull = true
                 break
             }
+            if let version = rows.integer(StoredChange.columnCount) { held[change.position] = version }
             if let open = unit, open.changes[0].unit != change.unit {
                 unit = nil
                 isFull = try !isBlocked(db, open.changes) && !add(open)
                 if isFull { break }
             }
             if change.unit != nil {
-                unit = Group(changes: (unit?.changes ?? []) + [change], bytes: (unit?.bytes ?? 0) + size(row))
+                unit = Group(changes: (unit?.changes ?? []) + [change], bytes: (unit?.bytes ?? 0) + size(rows))
                 continue
             }
             if hasDrafts, !change.wasSent, try Drafts.kind(db, of: change.record) == .held {
@@ -99,8 +110,8 @@ struct Claiming {
                 try block(db, change, by: blocker.root)
                 continue
             }
-            if try limits.merges && merge(db, change, size(row)) { continue }
-            isFull = (seen >= Self.mostRows && !groups.isEmpty) || !add(Group(changes: [change], bytes: size(row)))
+            if try limits.merges && merge(db, change, size(rows)) { continue }
+            isFull = (seen >= Self.mostRows && !groups.isEmpty) || !add(Group(changes: [change], bytes: size(rows)))
         }
         if let open = unit, !isFull, try !isBlocked(db, open.changes) { _ = add(open) }
         if behind == nil { for (change, reason) in broken { try settling.setAsideUnreadable(db, change, reason) } }
@@ -137,7 +148,7 @@ struct Claiming {
         var reason: SetAsideReason
     }
 
-    private func readable(_ row: Row) throws -> StoredChange {
+    private func readable(_ db: Database, _ row: RawStatement) throws -> StoredChange {
         do {
             let change = try StoredChange(row, table.schema)
             // What was sent reads the same whatever is declared.
@@ -149,7 +160,11 @@ struct Claiming {
         } catch let error as JSONFailure {
             let reason = SetAsideReason(
                 code: Rejection.Code.invalid.rawValue, message: "The change cannot be read: \(error).")
-            throw Unreadable(change: StoredChange(row, fields: [:]), reason: reason)
+            // Its deltas are none then.
+            guard let position = row.integer(0),
+                let change = try ChangeRows.read(db, position: position, table.schema)
+            else { throw error }
+            throw Unreadable(change: change, reason: reason)
         }
     }
 
@@ -198,7 +213,7 @@ struct Claiming {
 
     // MARK: Limits and marks
 
-    private func size(_ row: Row) -> Int { (row[9] as String).utf8.count + Self.overhead }
+    private func size(_ row: RawStatement) -> Int { row.bytes(9) + Self.overhead }
 
     /// - Returns: whether there was room for it.
     private mutating func add(_ group: Group) -> Bool {
@@ -231,6 +246,6 @@ struct Claiming {
             try ChangeRows.delete(db, position: position)
             settling.counted -= 1
         }
-        return try Marking.mark(db, groups.map { ($0.changes, $0.isRewritten) })
+        return try Marking.mark(db, groups.map { ($0.changes, $0.isRewritten) }, held: held)
     }
 }

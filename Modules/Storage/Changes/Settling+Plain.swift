@@ -3,7 +3,7 @@ import SyncCore
 
 extension Settling {
     /// The way of nearly every change: it goes, the version moves, base and row are right as they are. All such changes
-    /// of a settlement are done by one statement each for versions and queue.
+    /// of a settlement are found in one walk over what is on its way, and go by one statement for each unbroken row of them.
     ///
     /// It is that simple where the server did as it was asked and had nothing to add, the change is no delete, the
     /// record has no base of its own, nothing is held, and no earlier change of the record is undecided.
@@ -11,87 +11,133 @@ extension Settling {
     mutating func acknowledgeMany(
         _ db: Database, _ outcomes: [Settlement.Outcome]
     ) throws -> [Settlement.Outcome] {
-        guard works.isEmpty, pass == nil, !hasHeld else { return outcomes }
-        var asked: [Int64: Int64?] = [:]
-        asked.reserveCapacity(outcomes.count)
-        for outcome in outcomes {
-            guard let version = plainVersion(outcome), let place = places[outcome.changeID] else { continue }
-            // Of two outcomes for one change the first counts.
-            if asked[place] == nil { asked[place] = .some(version) }
+        guard works.isEmpty, pass == nil, !hasHeld, outcomes.contains(where: { Self.plainVersion($0) != nil }) else {
+            return outcomes
         }
-        guard !asked.isEmpty else { return outcomes }
-        let plain = try simple(db, asked)
-        guard !plain.isEmpty else { return outcomes }
-        let others = outcomes.filter { outcome in places[outcome.changeID].map { plain[$0] == nil } ?? true }
-        try accept(db, plain, isFollowed: !others.isEmpty)
-        for outcome in outcomes {
-            guard let place = places[outcome.changeID], plain[place] != nil else { continue }
-            places[outcome.changeID] = nil
-            if hasAside { try ChangeRows.release(db, blockedBy: outcome.changeID) }
-        }
-        return others
+        let found = try Walk(db, outcomes)
+        guard !found.plain.isEmpty else { return outcomes }
+        try raise(db, found.raised)
+        for run in found.runs { try take(db, run) }
+        counted -= found.plain.count
+        if hasAside { for index in found.plain { try ChangeRows.release(db, blockedBy: outcomes[index].changeID) } }
+        guard found.plain.count < outcomes.count else { return [] }
+        for raised in found.raised { noteRaised(RecordKey(raised.entity, raised.id)) }
+        let done = Set(found.plain)
+        return outcomes.indices.filter { !done.contains($0) }.map { outcomes[$0] }
     }
 
     /// The version of an outcome without anything beside it: `.some(nil)` where the server told none.
-    private func plainVersion(_ outcome: Settlement.Outcome) -> Int64?? {
+    fileprivate static func plainVersion(_ outcome: Settlement.Outcome) -> Int64?? {
         guard !outcome.isClamped, case .applied(let version, let overwrote, let serverID) = outcome.kind,
             overwrote.isEmpty, serverID == nil
         else { return nil }
         return .some(version)
     }
 
-    /// Those of the asked places whose changes are of the simple kind, with their versions.
-    private func simple(_ db: Database, _ asked: [Int64: Int64?]) throws -> [Int64: Int64?] {
-        let sql = """
-            SELECT c.position FROM json_each(?) j
-            CROSS JOIN sync_change c ON c.position = CAST(j.key AS INTEGER)
-            LEFT JOIN sync_record r ON r.entity = c.entity AND r.id = c.id
-            WHERE c.operation <> 2 AND r.base IS NULL AND NOT EXISTS (
-              SELECT 1 FROM sync_change e WHERE e.entity = c.entity AND e.id = c.id AND e.position < c.position)
-            """
-        let rows = try Row.fetchCursor(db.cachedStatement(sql: sql), arguments: [Self.json(asked)])
-        var plain: [Int64: Int64?] = [:]
-        plain.reserveCapacity(asked.count)
-        while let row = try rows.next() {
-            let place: Int64 = row[0]
-            plain[place] = asked[place]
+    /// Versions rise where they may (PROTOCOL.md, *Records*). One row by one statement: of several rows in one SQLite would
+    /// keep a journal, to take back half of them.
+    private func raise(_ db: Database, _ raised: [Walk.Raised]) throws {
+        let kept = try RawStatement(db, "UPDATE sync_record SET version = ? WHERE entity = ? AND id = ?")
+        let new = try RawStatement(db, "INSERT INTO sync_record (version, entity, id) VALUES (?, ?, ?)")
+        for record in raised {
+            let row = record.isNew ? new : kept
+            row.begin()
+            row.add(record.version)
+            row.add(record.entity)
+            row.add(record.id)
+            try row.run()
         }
-        return plain
     }
 
-    /// Versions rise where they may (PROTOCOL.md, *Records*), and the changes go.
-    private mutating func accept(_ db: Database, _ plain: [Int64: Int64?], isFollowed: Bool) throws {
-        let list = Self.json(plain)
-        let rising = """
-            FROM json_each(?) j
-            CROSS JOIN sync_change c ON c.position = CAST(j.key AS INTEGER)
-            LEFT JOIN sync_record r ON r.entity = c.entity AND r.id = c.id
-            WHERE j.value > coalesce(r.version, 0) AND coalesce(r.version, 0) = coalesce(c.baseVersion, 0)
-            """
-        if isFollowed {
-            let sql = "SELECT c.entity, c.id \(rising)"
-            let rows = try Row.fetchCursor(db.cachedStatement(sql: sql), arguments: [list])
-            while let row = try rows.next() { noteRaised(RecordKey(row[0], row[1])) }
-        }
-        let sql = """
-            INSERT INTO sync_record (entity, id, version)
-            SELECT c.entity, c.id, j.value \(rising)
-            ON CONFLICT (entity, id) DO UPDATE SET version = excluded.version
-            """
-        try db.cachedStatement(sql: sql).execute(arguments: [list])
-        let delete = """
-            DELETE FROM sync_change WHERE position IN (SELECT CAST(key AS INTEGER) FROM json_each(?))
-            """
-        try db.cachedStatement(sql: delete).execute(arguments: [list])
-        counted -= plain.count
+    /// What is on its way between two places goes.
+    private func take(_ db: Database, _ run: ClosedRange<Int64>) throws {
+        // Not by the index over the state, which is a longer way.
+        let sql = "DELETE FROM sync_change WHERE position BETWEEN ? AND ? AND +state = 1 AND +blockedBy IS NULL"
+        try db.cachedStatement(sql: sql).execute(arguments: [run.lowerBound, run.upperBound])
+    }
+}
+
+/// What a look at the changes on their way finds of a settlement, before anything is written.
+private struct Walk {
+    /// A record whose held version rises.
+    struct Raised {
+        var entity: String
+        var id: String
+        var version: Int64
+        /// Whether no version of it was held.
+        var isNew: Bool
     }
 
-    /// `{"17":42,"18":null}`, in the order of the places.
-    private static func json(_ versions: [Int64: Int64?]) -> String {
-        let members = versions.keys.sorted().map { place in
-            let version = versions[place].flatMap { $0 }
-            return "\"\(place)\":\(version.map(String.init) ?? "null")"
+    /// The places, among the outcomes, of those that are simple.
+    private(set) var plain: [Int] = []
+    private(set) var raised: [Raised] = []
+    /// Their places in the queue: everything on its way in each of these is simple.
+    private(set) var runs: [ClosedRange<Int64>] = []
+
+    private static let sql = """
+        SELECT c.position, c.key,
+          c.operation <> 2 AND r.base IS NULL AND NOT EXISTS (
+            SELECT 1 FROM sync_change e WHERE e.entity = c.entity AND e.id = c.id AND e.position < c.position),
+          r.version, coalesce(c.baseVersion, 0), c.entity, c.id
+        FROM sync_change c LEFT JOIN sync_record r ON r.entity = c.entity AND r.id = c.id
+        WHERE c.state <> 0 AND c.state = 1 AND c.blockedBy IS NULL ORDER BY c.position
+        """
+
+    init(_ db: Database, _ outcomes: [Settlement.Outcome]) throws {
+        plain.reserveCapacity(outcomes.count)
+        raised.reserveCapacity(outcomes.count)
+        let rows = try RawStatement(db, Self.sql)
+        rows.begin()
+        defer { rows.begin() }
+        var order = Order(outcomes)
+        var seen = 0
+        var isOpen = false
+        while seen < outcomes.count, try rows.step() {
+            guard let index = order.next(rows) else {
+                isOpen = false
+                continue
+            }
+            seen += 1
+            guard rows.integer(2) == 1, let told = Settling.plainVersion(outcomes[index]) else {
+                isOpen = false
+                continue
+            }
+            plain.append(index)
+            let position = rows.integer(0) ?? 0
+            if isOpen, let last = runs.popLast() {
+                runs.append(last.lowerBound...position)
+            } else {
+                runs.append(position...position)
+            }
+            isOpen = true
+            let held = rows.integer(3)
+            if let told, told > held ?? 0, held ?? 0 == rows.integer(4) {
+                raised.append(Raised(entity: rows.text(5), id: rows.text(6), version: told, isNew: held == nil))
+            }
         }
-        return "{\(members.joined(separator: ","))}"
+    }
+
+    /// Finds the outcome of each change: most servers answer in the order of the request, so that it is the next.
+    private struct Order {
+        private let outcomes: [Settlement.Outcome]
+        private var expected = 0
+        private var byKey: [String: Int]?
+
+        init(_ outcomes: [Settlement.Outcome]) { self.outcomes = outcomes }
+
+        mutating func next(_ row: RawStatement) -> Int? {
+            if expected < outcomes.count, row.isText(1, outcomes[expected].changeID) {
+                expected += 1
+                return expected - 1
+            }
+            if byKey == nil {
+                // Of two outcomes for one change the first counts.
+                let places = zip(outcomes.lazy.map(\.changeID), outcomes.indices)
+                byKey = Dictionary(places, uniquingKeysWith: { first, _ in first })
+            }
+            guard let index = byKey?[row.text(1)] else { return nil }
+            expected = index + 1
+            return index
+        }
     }
 }

@@ -44,15 +44,17 @@ struct Settling {
     /// Records outcomes; those about changes that are no longer there, or were decided, are ignored.
     mutating func record(_ db: Database, _ outcomes: [Settlement.Outcome]) throws {
         guard !outcomes.isEmpty else { return }
-        let sql = "SELECT key, position FROM sync_change WHERE state <> 0 AND state IN (1, 2, 5)"
-        let rows = try Row.fetchCursor(db.cachedStatement(sql: sql))
-        while let row = try rows.next() { places[row[0]] = row[1] }
         hasAside = try QueueFigures.hasAside(db)
         let state = try PassState.read(db)
         pass = state.isRunning ? state : nil
         hasHeld = try !HeldRecords.isEmpty(db)
+        let rest = try acknowledgeMany(db, outcomes)
+        guard !rest.isEmpty else { return }
+        let sql = "SELECT key, position FROM sync_change WHERE state <> 0 AND state IN (1, 2, 5)"
+        let rows = try Row.fetchCursor(db.cachedStatement(sql: sql))
+        while let row = try rows.next() { places[row[0]] = row[1] }
         // In the queue's order, whatever the answer's: what a verdict says of a record includes what came before it.
-        let others = inOrder(try acknowledgeMany(db, outcomes))
+        let others = inOrder(rest)
         for outcome in others {
             if let position = places[outcome.changeID] {
                 // What was only counted may be set aside by the next outcome.

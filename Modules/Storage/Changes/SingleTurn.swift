@@ -219,9 +219,3 @@ struct SingleTurn {
         try statement.run()
     }
 }
-
-extension RawStatement {
-    fileprivate func add(_ number: Int64?) {
-        if let number { add(number) } else { add(String?.none) }
-    }
-}

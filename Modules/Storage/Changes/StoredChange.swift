@@ -50,6 +50,7 @@ struct StoredChange: Hashable {
         position, sequence, key, entity, id, operation, schema, stamp, madeAt, fields, state, baseVersion, "unit", \
         intent, device, attempts, conflicts, blockedBy
         """
+    static let columnCount: CInt = 18
 
     /// As the wire and the seams have it: a delete carries no fields.
     var change: Change {

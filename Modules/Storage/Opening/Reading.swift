@@ -19,8 +19,13 @@ struct Reading: Sendable {
 
     /// - Throws: what `body` throws, or the beginning of the transaction.
     func callAsFunction<T>(_ body: (Database) throws -> T) throws -> T {
-        guard isByWriter else { return try database.read(body) }
-        return try database.writeWithoutTransaction { db in
+        isByWriter ? try byWriter(body) : try database.read(body)
+    }
+
+    /// The same over the connection that writes, whatever is the rule: it has in memory what it wrote last, which another
+    /// must read from the file. It waits for a write of the app's.
+    func byWriter<T>(_ body: (Database) throws -> T) throws -> T {
+        try database.writeWithoutTransaction { db in
             breaker?.looksAway(true)
             defer { breaker?.looksAway(false) }
             // Past GRDB, whose observers take the end of an empty transaction for a commit, and whose own reads of a

@@ -62,7 +62,7 @@ public struct ClaimLimits: Sendable, Hashable {
     /// Whether neighbours of one record that were never sent are merged first.
     public var merges: Bool
 
-    public init(maxChanges: Int = 500, maxBytes: Int = 4 << 20, merges: Bool = true) {
+    public init(maxChanges: Int = 1_000, maxBytes: Int = 4 << 20, merges: Bool = true) {
         self.maxChanges = maxChanges
         self.maxBytes = maxBytes
         self.merges = merges

@@ -1,4 +1,3 @@
-internal import GRDB
 internal import SyncCore
 
 /// What became of one request's changes.
@@ -13,31 +12,6 @@ struct Course {
 }
 
 extension SyncService {
-    /// Decides a request's changes and stores effects, versions and outcomes, within the caller's transaction.
-    ///
-    /// Keys are looked up only where one turns out to be known.
-    func decide(
-        _ request: SyncRequest, _ account: inout AccountContext, _ now: Int64, _ store: ServerStore, _ db: Database
-    ) throws -> Course {
-        var course: Course?
-        do {
-            try db.inSavepoint {
-                var changed = account
-                course = try self.decide(request, &changed, now, store, guardsKeys: true)
-                account = changed
-                return .commit
-            }
-        } catch is KeyIsKnown {
-            // What is in memory may say more than the file now.
-            store.forget(account.name)
-            guard var fresh = try store.existing(account.name) else { throw ServiceFailure.closed }
-            course = try decide(request, &fresh, now, store, guardsKeys: false)
-            account = fresh
-        }
-        guard let course else { throw ServiceFailure.closed }
-        return course
-    }
-
     /// After the commit and before the answer: no version leaves that `FILE.version` does not know of.
     func noteHandedOut(_ count: Int64, _ state: inout State) throws {
         guard count > 0 else { return }
@@ -45,7 +19,12 @@ extension SyncService {
         try state.versionFile.write(state.handedOut)
     }
 
-    private func decide(
+    /// Decides a request's changes and stores effects, versions and outcomes, within the caller's transaction.
+    ///
+    /// - Parameter guardsKeys: Keys are looked up only where one turns out to be known.
+    /// - Throws: ``KeyIsKnown`` where a key must be looked up first, after all: what was done here is to be taken back, and the
+    ///   account read anew (what is in memory may say more than the file).
+    func decide(
         _ request: SyncRequest, _ account: inout AccountContext, _ now: Int64, _ store: ServerStore, guardsKeys: Bool
     ) throws -> Course {
         if request.settled > 0 {

@@ -6,6 +6,7 @@ struct Opening {
     let path: String
     let configuration: ServerConfiguration
     let randomness: any Randomness
+    let log: LogKeeper
 
     func open() throws(ServiceFailure) -> SyncService.State {
         // By whatever name the file is opened, its companions stand beside the file itself.
@@ -52,8 +53,7 @@ struct Opening {
             try db.execute(sql: "PRAGMA synchronous = \(synchronous)")
             // 16 MiB: keys and ids come in no order.
             try db.execute(sql: "PRAGMA cache_size = -16384")
-            // 16 MiB of log: pages of keys change with every request, and go into the file once for many.
-            try db.execute(sql: "PRAGMA wal_autocheckpoint = 4000")
+            log.watch(db)
         }
     }
 

@@ -106,35 +106,57 @@ extension SyncService {
     ) throws -> [Answered] {
         let store = state.store
         guard try open.contains(where: { try isWrite($0, store) }) else {
-            return try open.map { try answer($0, now, &state, db) }
+            return try open.map { try answer($0, now, &state, db, guardsKeys: false) }
         }
         var answers: [Answered] = []
-        var pruning = state.pruning
         do {
-            try db.inTransaction(.immediate) {
-                for asked in open {
-                    answers.append(try open.count == 1 ? answer(asked, now, &state, db) : apart(asked, now, &state, db))
-                }
-                _ = try self.pruneIfDue(store, &pruning, now)
-                return .commit
+            do {
+                answers = try written(open, now, &state, db, guardsKeys: true)
+            } catch is KeyIsKnown {
+                // Of several requests each begins again by itself; this one was alone, and all of it is taken back.
+                for asked in open { store.forget(asked.account) }
+                answers = try written(open, now, &state, db, guardsKeys: false)
             }
         } catch {
             store.forgetAll()
             throw error
         }
-        state.keep(pruning)
         try noteHandedOut(answers.reduce(0) { $0 + $1.versions }, &state)
         return answers
     }
 
-    /// One of several: what it does is taken back if it fails.
-    private func apart(_ asked: Asked, _ now: Int64, _ state: inout State, _ db: Database) throws -> Answered {
+    /// One transaction for all of them.
+    private func written(
+        _ open: [Asked], _ now: Int64, _ state: inout State, _ db: Database, guardsKeys: Bool
+    ) throws -> [Answered] {
+        var answers: [Answered] = []
+        var pruning = state.pruning
+        try db.inTransaction(.immediate) {
+            for asked in open {
+                answers.append(
+                    try open.count == 1
+                        ? answer(asked, now, &state, db, guardsKeys: guardsKeys) : apart(asked, now, &state, db))
+            }
+            _ = try self.pruneIfDue(state.store, &pruning, now)
+            return .commit
+        }
+        state.keep(pruning)
+        return answers
+    }
+
+    /// One of several: what it does is taken back if it fails, or must begin again.
+    private func apart(
+        _ asked: Asked, _ now: Int64, _ state: inout State, _ db: Database, guardsKeys: Bool = true
+    ) throws -> Answered {
         var answered: Answered?
         do {
             try db.inSavepoint {
-                answered = try self.answer(asked, now, &state, db)
+                answered = try self.answer(asked, now, &state, db, guardsKeys: guardsKeys)
                 return .commit
             }
+        } catch is KeyIsKnown {
+            state.store.forget(asked.account)
+            return try apart(asked, now, &state, db, guardsKeys: false)
         } catch {
             // Of some failures SQLite ends the whole transaction.
             guard db.isInsideTransaction else { throw error }
@@ -151,7 +173,9 @@ extension SyncService {
         return try asked.request.settled > (store.device(asked.request.deviceID, of: account)?.settled ?? 0)
     }
 
-    private func answer(_ asked: Asked, _ now: Int64, _ state: inout State, _ db: Database) throws -> Answered {
+    private func answer(
+        _ asked: Asked, _ now: Int64, _ state: inout State, _ db: Database, guardsKeys: Bool
+    ) throws -> Answered {
         let request = asked.request
         var account = try self.account(asked.account, &state, db)
         do {
@@ -162,7 +186,9 @@ extension SyncService {
         let before = account.head
         var course: Course?
         let settles = try request.settled > (state.store.device(request.deviceID, of: account)?.settled ?? 0)
-        if settles || !request.dirty.isEmpty { course = try decide(request, &account, now, state.store, db) }
+        if settles || !request.dirty.isEmpty {
+            course = try decide(request, &account, now, state.store, guardsKeys: guardsKeys)
+        }
         state.store.keep(account)
         let page = try self.page(request, account, course, state)
         let sum = try request.wantsChecksum && !page.hasMore ? checksum(request, account, state) : nil

@@ -19,6 +19,7 @@ public final class SyncService: Sendable {
     let randomness: any Randomness
     let state: Guarded<State?>
     let listeners = Guarded(Listeners())
+    private let log: LogKeeper
 
     /// What is there while the service is open.
     struct State {
@@ -49,7 +50,8 @@ public final class SyncService: Sendable {
         self.clock = clock
         self.randomness = randomness
         rules = try EntityRules.all(configuration.entities)
-        state = Guarded(try Opening(path: path, configuration: configuration, randomness: randomness).open())
+        log = LogKeeper(path: path)
+        state = Guarded(try Opening(path: path, configuration: configuration, randomness: randomness, log: log).open())
     }
 
     /// The present version of an account; 0 for one that never came.
@@ -67,13 +69,24 @@ public final class SyncService: Sendable {
         get throws(ServiceFailure) { try inStore { state, _ in state.epoch } }
     }
 
+    /// Whether the write-ahead log is so long that ``bringLogIn()`` is worth while; asks no disk.
+    public var isLogLong: Bool { log.isLong }
+
+    /// Brings a long write-ahead log into the file, on a connection of its own; a short one it leaves alone.
+    ///
+    /// For a shell that has a thread to spare: it waits for the disk, and other calls go on meanwhile. Without it the commit
+    /// that fills the log does so, and its answer waits. May be called on any thread; a second call at the same time does nothing.
+    public func bringLogIn() { log.bringIn() }
+
     /// Ends it: what was answered is in the file. Another call then throws, or is answered with 503.
     public func close() throws(ServiceFailure) {
         let path = path
+        let log = log
         let failure = state.with { state -> ServiceFailure? in
             guard let open = state else { return nil }
             state = nil
             do {
+                try log.close()
                 // SQLite closes no connection that statements hang on.
                 open.queue.writeWithoutTransaction { _ in open.store.statements.finalize() }
                 try open.queue.close()

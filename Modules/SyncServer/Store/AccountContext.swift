@@ -19,10 +19,18 @@ struct AccountContext {
 /// Confined, like everything in `Store`.
 final class DeviceCache {
     private var known: [String: DeviceContext] = [:]
+    /// Asked for several times for each change of a request.
+    private var last: (name: String, context: DeviceContext)?
 
     subscript(name: String) -> DeviceContext? {
-        get { known[name] }
+        get {
+            if let last, last.name == name { return last.context }
+            guard let found = known[name] else { return nil }
+            last = (name, found)
+            return found
+        }
         set {
+            last = nil
             // Whoever invents names does not fill the memory.
             if known.count >= 16_384, known[name] == nil { known = [:] }
             known[name] = newValue

@@ -40,6 +40,32 @@ import Testing
         #expect(try fixture.card("pos") == "5.0")
     }
 
+    @Test("answers in any order, with some missing, refused or told twice: each change gets its own")
+    func anyOrder() async throws {
+        let fixture = try Fixture()
+        for n in 1...9 { try fixture.sql("INSERT INTO board (id, name) VALUES (?, 'A')", ["b\(n)"]) }
+        let claim = try await fixture.claim()
+        try fixture.sql("UPDATE board SET name = 'B' WHERE id = 'b9'")
+        let keys = claim.keys
+        // Of two for one change the first counts; the third is refused, the fifth has none, and one is of nobody.
+        try await fixture.settle(
+            (keys[8], .applied(19)), (keys[1], .applied(12)), (keys[1], .refused()), (keys[2], .refused()),
+            (keys[0], .applied(11)), ("nobody", .applied(99)), (keys[3], .applied(14)), (keys[6], .applied(17)),
+            (keys[5], .applied(16)), (keys[7], .applied(18)), (keys[7], .applied(98)))
+        let held = try await fixture.store.database.read {
+            try String.fetchAll($0, sql: "SELECT id || ' ' || version FROM sync_record WHERE version > 0 ORDER BY id")
+        }
+        #expect(held == ["b1 11", "b2 12", "b4 14", "b6 16", "b7 17", "b8 18", "b9 19"])
+        // 1 is on its way, 4 set aside, 0 never sent.
+        let left = try await fixture.store.database.read {
+            try String.fetchAll($0, sql: "SELECT id || ' ' || state FROM sync_change ORDER BY position")
+        }
+        #expect(left == ["b3 4", "b5 1", "b9 0"])
+        let next = try await fixture.claim()
+        #expect(next.changes.map(\.change.baseVersion) == [nil, 19])
+        #expect(try fixture.queued() == 3)
+    }
+
     @Test("a stored outcome from before a newer page leaves what the page brought")
     func staleApplied() async throws {
         let fixture = try Fixture()

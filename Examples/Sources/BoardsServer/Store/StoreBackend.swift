@@ -14,6 +14,8 @@ final class StoreBackend: SyncBackend {
 
     private let service: SyncService
     private let thread: NIOThreadPool
+    /// Brings the database's log into the file while requests go on.
+    private let keeper: NIOThreadPool
     /// Not yet taken by the thread, in the order in which they came.
     private let waiting = NIOLockedValueBox(CircularBuffer<Waiting>())
 
@@ -22,6 +24,8 @@ final class StoreBackend: SyncBackend {
         self.service = service
         thread = NIOThreadPool(numberOfThreads: 1)
         thread.start()
+        keeper = NIOThreadPool(numberOfThreads: 1)
+        keeper.start()
     }
 
     func syncAtOnce(account: String, body: [UInt8]) -> ServerReply? {
@@ -55,6 +59,7 @@ final class StoreBackend: SyncBackend {
         }
         guard !taken.isEmpty else { return }
         for (waiting, reply) in zip(taken, service.sync(taken.map(\.call))) { waiting.answer.resume(returning: reply) }
+        if service.isLogLong { keeper.submit { [service] state in if case .active = state { service.bringLogIn() } } }
     }
 
     /// The thread has ended.
@@ -90,5 +95,6 @@ final class StoreBackend: SyncBackend {
     func close() async throws {
         try await thread.runIfActive { [service] in try service.close() }
         try await thread.shutdownGracefully()
+        try await keeper.shutdownGracefully()
     }
 }

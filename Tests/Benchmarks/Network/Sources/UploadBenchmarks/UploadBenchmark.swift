@@ -199,7 +199,8 @@ enum UploadBenchmark {
         let server = try InstantServer { _ in asked.answer() }
         defer { server.stop() }
         let store = try await store(places.next(), count)
-        let queue = UploadQueue(log: store, home: store)
+        let queue = UploadQueue(
+            log: store, home: store, policy: UploadPolicy(limits: ClaimLimits(maxChanges: 500)))
         let exchange = try BatchExchange(
             endpoint: server.url, http: AsyncHTTPClientTransport(), logger: quiet)
         var memory = ResidentMemory()

@@ -1,0 +1,67 @@
+import GRDB
+@testable import Storage
+import SyncCore
+import Testing
+
+@Suite("How the queue stands when a cycle ends")
+struct CycleClosingTests {
+    private func open(_ f: Fixture) async throws {
+        let opening = try #require(try await f.store.beginCycle(holder: "a", seconds: 60, pageLimit: 10))
+        #expect(opening.queue == QueueSummary())
+    }
+
+    private func close(_ f: Fixture) async throws -> CycleClosing {
+        try #require(try await f.store.release(holder: "a", noting: "{}", at: 1, keeping: 10))
+    }
+
+    @Test("a cycle that changed nothing ends as it began; the counts need not be asked again")
+    func nothing() async throws {
+        let f = try Fixture()
+        try await open(f)
+        #expect(try await f.store.summary() == QueueSummary())
+        #expect(try await close(f) == CycleClosing(queue: QueueSummary(), held: 0))
+    }
+
+    @Test("what the app writes during a cycle is in its counts, and in those of its end")
+    func written() async throws {
+        let f = try Fixture()
+        try await open(f)
+        try f.sql("INSERT INTO board (id, name) VALUES ('b1', 'A')")
+        #expect(try await f.store.summary().pending == 1)
+        #expect(try await close(f).queue.pending == 1)
+        #expect(try await f.store.summary().pending == 1)
+    }
+
+    @Test("so is what another process writes")
+    func writtenElsewhere() async throws {
+        let f = try Fixture()
+        try await open(f)
+        #expect(try await f.store.summary().pending == 0)
+        let other = try DatabaseQueue(path: f.file.path)
+        try await other.write { try $0.execute(sql: "INSERT INTO board (id, name) VALUES ('b1', 'A')") }
+        #expect(try await f.store.summary().pending == 1)
+        try await other.write { try $0.execute(sql: "INSERT INTO board (id, name) VALUES ('b2', 'A')") }
+        #expect(try await close(f).queue.pending == 2)
+        try other.close()
+    }
+
+    @Test("and what a page left waiting for its parent")
+    func held() async throws {
+        let f = try Fixture()
+        try await open(f)
+        try await f.apply(record("list", "l1", 4, ["name": "L", "idBoard": "b1"]))
+        #expect(try await close(f).held == 1)
+    }
+
+    @Test("what was written meanwhile and needs a refused create waits for it when the next cycle begins")
+    func waiting() async throws {
+        let f = try Fixture()
+        try f.sql("INSERT INTO board (id, name) VALUES ('b1', 'A')")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .refused()))
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('l1', 'L', 'b1')")
+        #expect(try f.text("SELECT state || ' ' || id FROM sync_change WHERE entity = 'list'") == "0 l1")
+        _ = try await f.store.beginCycle(holder: "a", seconds: 60)
+        #expect(try f.text("SELECT state || ' ' || id FROM sync_change WHERE entity = 'list'") == "3 l1")
+    }
+}
