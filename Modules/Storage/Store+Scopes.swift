@@ -13,8 +13,8 @@ extension Store {
     /// Asks for these roots from now on; for everything with `nil`.
     ///
     /// A new root is caught up from 0 by itself, the others go on where they stand. Rows of roots that are not asked for any
-    /// more go at once, but for those with unsent changes: these are sent like all others, and go with
-    /// ``evictLeaving()`` when they are decided. Nothing of it is told to the server as a delete.
+    /// more go at once, but for those with changes in the queue: these are sent like all others, and go with
+    /// ``evictLeaving()`` when they are decided, or given up where they were set aside. Nothing of it is told to the server as a delete.
     /// - Returns: how many rows went.
     @discardableResult
     public func setScopes(_ roots: Set<RecordKey>?) throws(StoreFailure) -> Int {

@@ -9,12 +9,24 @@ enum Eviction {
         var isComplete = true
     }
 
-    /// The root and everything under it goes; a row with unsent changes stays, with all that it stands under.
+    /// The root and everything under it goes; a row with changes in the queue stays, with all that it stands under, also
+    /// where they are set aside: tried again, they need it.
+    ///
+    /// Where a row is moved, and the server has not said yes, what is under it is of two roots: on the server of the one that
+    /// it came from. So all of that stays, and the place that the row came from, too, until it is decided.
     static func evict(_ db: Database, _ root: RecordKey, _ schema: Schema) throws -> Result {
         var kept: Set<RecordKey> = []
-        for key in try Removal.family(db, root, schema).reversed() where try Base.hasRemaining(db, key) {
+        let family = try Removal.family(db, root, schema)
+        for key in family.reversed() where try isQueued(db, key) {
             kept.insert(key)
             kept.formUnion(try ancestors(db, of: key, schema))
+            if try !placesBefore(db, key, schema).isEmpty {
+                kept.formUnion(try Removal.family(db, key, schema))
+            }
+        }
+        for place in try placesBefore(db, schema).intersection(family) {
+            kept.insert(place)
+            kept.formUnion(try ancestors(db, of: place, schema))
         }
         return try evict(db, root, besides: kept, schema)
     }
@@ -41,6 +53,33 @@ enum Eviction {
             roots += try String.fetchAll(db, sql: sql).map { RecordKey(entity.name, $0) }
         }
         return roots
+    }
+
+    private static func isQueued(_ db: Database, _ key: RecordKey) throws -> Bool {
+        let sql = "SELECT 1 FROM sync_change WHERE entity = ? AND id = ? LIMIT 1"
+        return try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [key.entity, key.id]) != nil
+    }
+
+    /// The parents that records had before moves that are not decided.
+    private static func placesBefore(_ db: Database, _ schema: Schema) throws -> Set<RecordKey> {
+        let moves = "SELECT DISTINCT entity, id FROM sync_change WHERE operation = 1"
+        return try Row.fetchAll(db.cachedStatement(sql: moves)).reduce(into: []) { places, row in
+            places.formUnion(try placesBefore(db, RecordKey(row[0], row[1]), schema))
+        }
+    }
+
+    private static func placesBefore(_ db: Database, _ key: RecordKey, _ schema: Schema) throws -> Set<RecordKey> {
+        guard let entity = schema[key.entity], !entity.parents.isEmpty else { return [] }
+        let changes = try Base.remaining(db, of: key, schema).filter { $0.operation == .update }
+        var places: Set<RecordKey> = []
+        for field in entity.parents {
+            guard let target = field.reference?.entity else { continue }
+            for change in changes {
+                guard case .string(let id)? = change.fields[field.name]?.old else { continue }
+                places.insert(RecordKey(target, id))
+            }
+        }
+        return places
     }
 
     private static func ancestors(_ db: Database, of key: RecordKey, _ schema: Schema) throws -> Set<RecordKey> {

@@ -20,6 +20,8 @@ struct DeviceFacts {
     /// Those of them that are to go once nothing under them is unsent.
     let heldForUnsent: Set<RecordKey>
     let failures: Set<String>
+    /// Those that were set aside since their record left the scopes.
+    let left: Set<String>
     /// Those that were set aside for a reason that only a verdict gives.
     let refused: Set<String>
     let checkpoint: Int64
@@ -28,6 +30,8 @@ struct DeviceFacts {
     /// The number of the full pass that ran last, or runs.
     let pass: Int64
     let deviceID: String
+    /// The roots that it holds; `nil` for everything.
+    let scopes: HeldScopes?
 
     /// - Parameter parsed: what JSON texts mean, kept for the next time.
     init(_ db: Database, _ schema: Schema, _ parsed: inout [String: FieldValue]) throws {
@@ -55,9 +59,12 @@ struct DeviceFacts {
         }
         self.held = held
         self.heldForUnsent = heldForUnsent
-        var failures: Set<String> = []
-        try PlainRows(db, "SELECT key FROM sync_failure").forEach { row in failures.insert(row.text(0)) }
-        self.failures = failures
+        var (failures, left): (Set<String>, Set<String>) = ([], [])
+        try PlainRows(db, "SELECT key, reason ->> '$.code' FROM sync_failure").forEach { row in
+            failures.insert(row.text(0))
+            if row.text(1) == "gone" { left.insert(row.text(0)) }
+        }
+        (self.failures, self.left) = (failures, left)
         // The engine's own reasons are these, and those that name the status of a whole answer.
         var refused: Set<String> = []
         try PlainRows(
@@ -70,7 +77,8 @@ struct DeviceFacts {
         self.refused = refused
         var (texts, numbers): ([String: String], [String: Int64]) = ([:], [:])
         try PlainRows(
-            db, "SELECT key, value FROM sync_meta WHERE key IN ('checkpoint', 'epoch', 'passRuns', 'pass', 'device')"
+            db,
+            "SELECT key, value FROM sync_meta WHERE key IN ('checkpoint', 'epoch', 'passRuns', 'pass', 'device', 'scopes')"
         ).forEach { row in
             guard !row.isNull(1) else { return }
             texts[row.text(0)] = row.text(1)
@@ -81,6 +89,7 @@ struct DeviceFacts {
         isInFullPass = numbers["passRuns"] == 1
         pass = numbers["pass"] ?? 0
         deviceID = texts["device"] ?? ""
+        scopes = try texts["scopes"].flatMap { try HeldScopes(json: $0) }
     }
 
     /// Changes that wait to be decided: neither set aside nor blocked.

@@ -83,15 +83,18 @@ struct Invariants {
     private func checkpointIsNotAhead() -> [(String, String)] {
         guard facts.epoch == serverEpoch, !facts.isInFullPass else { return [] }
         let waiting = Set(facts.queue.map(\.record))
+        let holding = Holding(facts, server, schema)
         return server.compactMap { record in
-            guard record.version <= facts.checkpoint, !facts.held.contains(record.key) else { return nil }
+            guard let checkpoint = holding.checkpoint(of: record.key), record.version <= checkpoint,
+                !facts.held.contains(record.key)
+            else { return nil }
             if record.presence == .live {
                 guard schema[record.key.entity] != nil, !waiting.contains(record.key),
                     let difference = difference(record)
                 else { return nil }
                 return (
                     "I5",
-                    "checkpoint \(facts.checkpoint), but \(record.key) is held at \(facts.versions[record.key] ?? 0)"
+                    "checkpoint \(checkpoint), but \(record.key) is held at \(facts.versions[record.key] ?? 0)"
                         + " and the server has it at \(record.version): \(difference)"
                 )
             }
@@ -100,7 +103,7 @@ struct Invariants {
             else { return nil }
             return (
                 "I5",
-                "checkpoint \(facts.checkpoint), but \(record.key), dead at \(record.version), still shows"
+                "checkpoint \(checkpoint), but \(record.key), dead at \(record.version), still shows"
             )
         }
     }
@@ -119,9 +122,10 @@ struct Invariants {
     /// Whether a record that the server has as dead is kept here for what is unsent under it.
     var hasTombstoneOverUnsent: Bool {
         let waiting = Set(facts.queue.map(\.record))
+        let holding = Holding(facts, server, schema)
         return server.contains { record in
             record.presence != .live && facts.rows.rows[record.key] != nil
-                && record.version <= facts.checkpoint
+                && holding.checkpoint(of: record.key).map { record.version <= $0 } ?? false
                 && hasUnsentBelow(record.key, waiting)
         }
     }

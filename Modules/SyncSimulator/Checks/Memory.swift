@@ -10,7 +10,10 @@ struct Memory {
     /// Changes that were made under an earlier id of the device.
     private var copied: Set<String> = []
     private var last:
-        (epoch: String?, pass: Int64, checkpoint: Int64, versions: [RecordKey: Int64], waiting: Set<String>)?
+        (
+            epoch: String?, pass: Int64, checkpoint: Int64, versions: [RecordKey: Int64], waiting: Set<String>,
+            roots: [RecordKey: Int64]?
+        )?
     /// Stamps of pages that were heard, by what the checkpoint is once they are applied.
     private var stamps: [(epoch: String, version: Int64, stamp: Stamp)] = []
 
@@ -25,7 +28,8 @@ struct Memory {
             if result.isClamped { clamped.insert(result.changeID) }
         }
         // Where there are records, the checkpoint comes there only with this answer, or a later one of no lower stamp.
-        if let stamp = answer.stamp, answer.page.count > 0, !answer.hasMore {
+        // A page for roots that were chosen anew meanwhile is dropped, so of those nothing is said.
+        if let stamp = answer.stamp, answer.page.count > 0, !answer.hasMore, request.scopes == nil {
             stamps.append((answer.epoch, answer.currentSyncVersion, stamp))
         }
     }
@@ -33,9 +37,17 @@ struct Memory {
     /// The device's files are older ones.
     mutating func restored() { self = Memory() }
 
+    /// The user chose what the device holds: from here on other positions count.
+    mutating func chose() {
+        last?.checkpoint = 0
+        last?.roots = nil
+        stamps = []
+    }
+
     /// The highest stamp that the device must have taken notice of.
     func seenStamp(_ facts: DeviceFacts) -> Stamp? {
-        stamps.filter {
+        guard facts.scopes == nil else { return nil }
+        return stamps.filter {
             $0.epoch == facts.epoch && $0.version <= facts.checkpoint && !facts.isInFullPass
         }
         .map(\.stamp).max()
@@ -44,7 +56,11 @@ struct Memory {
     /// Monotonic reads: within one history, neither the checkpoint nor a record's version falls.
     mutating func falls(_ facts: DeviceFacts) -> [String] {
         let waiting = facts.queue.filter { $0.state != 4 }
-        defer { last = (facts.epoch, facts.pass, facts.checkpoint, facts.versions, Set(waiting.map(\.key))) }
+        defer {
+            last = (
+                facts.epoch, facts.pass, facts.checkpoint, facts.versions, Set(waiting.map(\.key)), facts.scopes?.asked
+            )
+        }
         guard let last, last.epoch == facts.epoch, last.pass == facts.pass else {
             // Verdicts of another history owe nothing to this one.
             if last?.epoch != facts.epoch { (owed, clamped, stamps) = ([:], [], []) }
@@ -53,6 +69,10 @@ struct Memory {
         var found: [String] = []
         if facts.checkpoint < last.checkpoint {
             found.append("the checkpoint fell from \(last.checkpoint)")
+        }
+        for (root, version) in last.roots ?? [:] {
+            guard let present = facts.scopes?.asked[root], present < version else { continue }
+            found.append("the checkpoint of \(root) fell from \(version) to \(present)")
         }
         for (key, version) in last.versions {
             guard let present = facts.versions[key], present < version else { continue }

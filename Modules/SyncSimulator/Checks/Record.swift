@@ -234,5 +234,10 @@ public enum Situation: String, Sendable, Hashable, CaseIterable {
     case requestTooLarge = "a request with more changes than the server takes"
     case requestBeforeSettled = "a request that left before the one in front of it was settled"
     case claimPutBack = "changes claimed while a request was under way that failed"
+    case scopeAdded = "a root added to those that a device holds"
+    case scopeAddedInFullPass = "a root added while a full pass runs"
+    case scopeDroppedWithUnsent = "a root dropped with unsent changes"
+    case recordLeft = "a record that moved out of what a device holds"
+    case leftWithUnsent = "a record moved out of what a device holds, with an unsent change on it"
     case fullPassAwaitsConfirmation = "a full pass that waits for the app's word"
 }

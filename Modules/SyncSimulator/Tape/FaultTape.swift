@@ -75,6 +75,10 @@ public struct FaultTape: Sendable {
         case signOut(device: Int, flushes: Bool, milliseconds: Int64)
         /// The power goes: what was not synced is lost, or a part of it.
         case powerLoss(device: Int)
+        /// The user chooses which roots the device holds, by the bits of a number; everything by none.
+        case scopes(device: Int, pick: UInt64?)
+        /// The user moves something that is directly under a root to another one.
+        case move(device: Int, record: UInt64)
     }
 
     public enum Fault: Sendable, Hashable {
@@ -123,6 +127,7 @@ public struct FaultTape: Sendable {
         faults += Self.serverFaults(seed)
         faults += Self.powerFaults(seed, devices, duration)
         faults += Self.accountFaults(seed, devices, duration)
+        faults += Self.scopeFaults(seed, devices, duration)
         entries = faults.enumerated().map { Entry(number: $0.offset, fault: $0.element) }
     }
 

@@ -231,6 +231,7 @@ extension ExchangeRequest {
         }
         return
             "\(cycleID.suffix(8)) from \(lastSyncVersion) epoch \(epoch ?? "-") settled \(settled ?? -1)"
+            + (scopes.map { " of \($0.sorted { $0.key < $1.key }.map { "\($0.key.suffix(6)):\($0.value)" })" } ?? "")
             + "\(fullPass ? " full" : "") limit \(limit) [\(keys.joined(separator: " "))]"
     }
 }

@@ -171,6 +171,22 @@ struct EditMaker {
         return [.update(key, [field.name: .string(place.id)])]
     }
 
+    /// Something that is directly under a root goes under another one.
+    func movesBetweenRoots(_ number: UInt64) -> [LocalEdit] {
+        let places = schema.entities.flatMap { entity in
+            entity.parents.compactMap { field -> (EntitySchema, FieldSchema, EntitySchema)? in
+                guard let parent = field.reference.flatMap({ schema[$0.entity] }), parent.parents.isEmpty else {
+                    return nil
+                }
+                return (entity, field, parent)
+            }
+        }
+        guard !places.isEmpty else { return [] }
+        let (entity, field, parent) = places[Int(number % UInt64(places.count))]
+        guard let key = pick(number >> 4, entity.name), let place = pick(number >> 12, parent.name) else { return [] }
+        return [.update(key, [field.name: .string(place.id)])]
+    }
+
     /// New values; texts name their writer, so that each value can be told from every other.
     private func values(
         _ entity: EntitySchema, _ generator: SeededGenerator, all: Bool, of row: [String: FieldValue]?

@@ -47,6 +47,7 @@ final class Shadow: @unchecked Sendable {
         (copy.epoch, copy.dataset, copy.lastSyncVersion, copy.fullPass, copy.limit) = (
             model.epoch, nil, 0, true, 1
         )
+        copy.scopes = nil
         let mine: [ChangeResult]
         do { mine = try model.answer(copy).results } catch {
             return ["the model answers with \(error)"]

@@ -71,6 +71,7 @@ extension World {
 
     /// The app deals with everything that was set aside, and says its word where one is waited for.
     func resolve() -> Bool {
+        for device in devices { holdShownRoots(device.index) }
         for round in 0..<12 where !isRunaway {
             var isCalm = synchronizeAll()
             for device in devices {

@@ -83,10 +83,17 @@ extension World {
         guard let rows = device.facts()?.rows else { return }
         let edits = EditMaker(schema: device.schema, rows: rows, device: step.device, ids: device.ids, seed: seed)
             .edits(for: step.action)
-        guard !edits.isEmpty else { return }
         let isUnit = if case .transaction(_, _, true) = step.action { true } else { false }
-        attempts[step.device] = Attempt(edits: edits, rows: rows, isUnit: isUnit)
-        let made = settle(step.device) { process in
+        write(edits, isUnit: isUnit, step.device)
+        if !device.isDead { holdNewRoots(step.device, edits) }
+    }
+
+    /// One transaction of the app's.
+    func write(_ edits: [LocalEdit], isUnit: Bool, _ index: Int) {
+        let device = devices[index]
+        guard !edits.isEmpty, let rows = device.facts()?.rows else { return }
+        attempts[index] = Attempt(edits: edits, rows: rows, isUnit: isUnit)
+        let made = settle(index) { process in
             try await process.store.write(unit: isUnit) { db in
                 let before = try Ledger.lastSequence(db)
                 for edit in edits { try edit.perform(db) }
@@ -95,20 +102,20 @@ extension World {
         }
         guard let made else {
             // It failed, and the app knows; or the device died over it, and only its file knows.
-            if !device.isDead { attempts[step.device] = nil }
+            if !device.isDead { attempts[index] = nil }
             return
         }
-        checkCapture(edits, made, rows, step.device)
-        if let facts = device.facts(), let seen = memories[step.device].seenStamp(facts), let first = made.first,
+        checkCapture(edits, made, rows, index)
+        if let facts = device.facts(), let seen = memories[index].seenStamp(facts), let first = made.first,
             first.stamp <= seen
         {
-            record.violate("I6", "device \(step.device) writes at \(first.stamp), and has seen \(seen)")
+            record.violate("I6", "device \(index) writes at \(first.stamp), and has seen \(seen)")
         }
         record.localWrites += 1
         if isUnit, made.count > 1 { record.cover(.unitSent) }
-        record.note("device \(step.device) writes \(made.map { "\($0.sequence):\($0.record)" })")
-        enter(made, of: attempts[step.device], in: step.device)
-        attempts[step.device] = nil
+        record.note("device \(index) writes \(made.map { "\($0.sequence):\($0.record)" })")
+        enter(made, of: attempts[index], in: index)
+        attempts[index] = nil
     }
 
     /// Puts committed changes into the ledger, with what the app wrote and over what.
@@ -191,7 +198,11 @@ extension World {
     func repair(_ index: Int, _ number: UInt64, discards: Bool) {
         let facts = devices[index].facts()
         guard let failed = facts?.failed, !failed.isEmpty else { return }
-        let key = failed[Int(number % UInt64(failed.count))].key
+        let chosen = failed[Int(number % UInt64(failed.count))]
+        let key = chosen.key
+        // A record that left what the device holds has no row to try again over (Reliability.md, seed 446).
+        let hasLeft = facts?.scopes != nil && chosen.operation != 2 && facts?.rows.rows[chosen.record] == nil
+        let discards = discards || hasLeft
         record.note("device \(index) \(discards ? "discards" : "retries") \(key.suffix(6))")
         let needing = settle(index) { try await $0.store.dependants(of: key) } ?? []
         if discards {
@@ -264,6 +275,8 @@ extension World {
         case .powerLoss(let index): losePower(index)
         case .signOut(let index, let flushes, let milliseconds):
             signOut(index, flushes: flushes, for: milliseconds)
+        case .scopes(let index, let pick): choose(index, pick)
+        case .move(let index, let number): if record.localWrites < workload.goal { move(index, number) }
         case .backup: backUpServer()
         case .restoredServer: restoreServer()
         case .forgottenTombstones:

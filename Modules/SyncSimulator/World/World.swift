@@ -343,6 +343,7 @@ final class World {
             schema: device.schema, device: index, facts: facts, ledger: ledgers[index], lost: lost,
             refused: record.refused, server: server.records(of: device.account),
             serverEpoch: server.epoch(of: device.account))
+        if !facts.left.isEmpty { record.cover(.leftWithUnsent) }
         if invariants.hasTombstoneOverUnsent { record.cover(.tombstoneUnderUnsentChild) }
         for (invariant, message) in invariants.check() {
             record.violate(invariant, "device \(index): \(message)")
@@ -396,11 +397,14 @@ final class World {
         for device in devices {
             check(device.index, isLast: true)
             guard let facts = device.facts() else { continue }
+            let all = server.records(of: device.account)
+            let holding = Holding(facts, all, options.schema)
             for difference in Convergence.differences(
-                facts.rows.rows, server.records(of: device.account), schema: options.schema)
+                facts.rows.rows, all.filter { holding.checkpoint(of: $0.key) != nil }, schema: options.schema)
             {
                 record.violate("I7", "device \(device.index): \(difference)")
             }
+            noteLeaves(device)
             if !facts.queue.isEmpty {
                 record.violate(
                     "I9", "device \(device.index): \(facts.queue.count) changes are left in the queue")

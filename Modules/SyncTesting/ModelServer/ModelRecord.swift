@@ -36,11 +36,13 @@ struct ModelRecord: Sendable {
     var deletes: [WriteOrder] = []
     /// The version under which readers saw it last, and what they saw.
     var version: Int64 = 0
-    var shown = Shown(isLive: false, fields: [:])
+    var shown = Shown(isLive: false, fields: [:], root: nil)
 
     struct Shown: Sendable, Hashable {
         var isLive: Bool
         var fields: [String: FieldValue]
+        /// The record at the top, through which alone it is in a scope.
+        var root: RecordKey?
     }
 
     init(key: RecordKey) { self.key = key }

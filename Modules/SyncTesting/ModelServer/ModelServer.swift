@@ -117,8 +117,9 @@ public final class ModelServer: Exchange, @unchecked Sendable {
                 kind: .history, status: 409, code: "otherDataset", message: "another data set", reachedServer: true)
         }
         if let epoch = request.epoch, epoch != state.epoch { throw epochChanged }
-        if request.lastSyncVersion > state.head { throw epochChanged }
-        if request.lastSyncVersion < state.oldestVersion, request.lastSyncVersion != 0, !request.fullPass {
+        let checkpoints = request.scopes.map { Array($0.values) } ?? [request.lastSyncVersion]
+        if checkpoints.contains(where: { $0 > state.head }) { throw epochChanged }
+        if !request.fullPass, checkpoints.contains(where: { $0 < state.oldestVersion && $0 != 0 }) {
             throw ExchangeFailure(
                 kind: .history, status: 410, code: "checkpointExpired", message: "tombstones are gone",
                 reachedServer: true, epoch: state.epoch)
@@ -150,15 +151,16 @@ public final class ModelServer: Exchange, @unchecked Sendable {
     }
 
     private func page(_ request: ExchangeRequest, results: [ChangeResult]) -> ExchangeAnswer {
-        let all = state.changes(since: request.lastSyncVersion)
+        let all = (request.scopes.map { state.changes(of: $0) } ?? state.changes(since: request.lastSyncVersion))
             .filter { !request.fullPass || $0.presence == .live || $0.version > state.oldestVersion }
         let records = Array(all.prefix(min(request.limit, pageLimit)))
         let hasMore = records.count < all.count
         return ExchangeAnswer(
             dataset: state.dataset, epoch: state.epoch,
-            currentSyncVersion: hasMore ? records.last?.version ?? request.lastSyncVersion : state.head,
+            currentSyncVersion: hasMore ? records.last?.version ?? state.head : state.head,
             hasMore: hasMore, serverTimeMilliseconds: clock.nowMilliseconds, stamp: state.stamp,
-            oldestVersion: state.oldestVersion, checksum: request.wantsChecksum && !hasMore ? state.checksum : nil,
+            oldestVersion: state.oldestVersion,
+            checksum: request.wantsChecksum && !hasMore ? state.checksum(of: request.scopes) : nil,
             results: results, page: ArrayPage(records))
     }
 }

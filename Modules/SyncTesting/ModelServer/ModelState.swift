@@ -47,6 +47,14 @@ struct ModelState: Sendable {
     /// The highest stamp of what was accepted.
     var stamp = Stamp.zero
     var log: [ModelServer.Effect] = []
+    /// What moved out from under a root, under which version.
+    var leavings: [Leaving] = []
+
+    struct Leaving: Sendable {
+        var record: RecordKey
+        var root: RecordKey
+        var version: Int64
+    }
 
     /// Whether the record shows: not dead, and no parent of it is dead.
     func isLive(_ key: RecordKey, schema: Schema, depth: Int = 0) -> Bool {
@@ -64,6 +72,13 @@ struct ModelState: Sendable {
             else { return nil }
             return RecordKey(entity, id)
         }
+    }
+
+    /// The record at the top of the first parents: what is not there any more counts, dead or alive.
+    func root(of key: RecordKey, schema: Schema, depth: Int = 0) -> RecordKey {
+        guard depth < 64, let record = records[key], let parent = parents(of: record, schema: schema).first
+        else { return key }
+        return root(of: parent, schema: schema, depth: depth + 1)
     }
 
     /// Gives a new version to `first`, and to everything under it, where the look changed; parents first.
@@ -84,9 +99,13 @@ struct ModelState: Sendable {
         }
         for key in order {
             guard let record = records[key] else { continue }
-            let look = ModelRecord.Shown(isLive: isLive(key, schema: schema), fields: record.fields)
+            let look = ModelRecord.Shown(
+                isLive: isLive(key, schema: schema), fields: record.fields, root: root(of: key, schema: schema))
             if look != record.shown || record.version == 0 {
                 head += 1
+                if record.version > 0, let old = record.shown.root, old != look.root {
+                    leavings.append(Leaving(record: key, root: old, version: head))
+                }
                 records[key]?.shown = look
                 records[key]?.version = head
             }
@@ -106,10 +125,29 @@ struct ModelState: Sendable {
         records.values.filter { $0.version > checkpoint }.sorted { $0.version < $1.version }.compactMap { seen($0.key) }
     }
 
-    /// The sum of FNV-1a-64 over entity, id and version of every live record (PROTOCOL.md, `checksum`).
-    var checksum: String {
+    /// What the scopes have above their checkpoints, in version order: the records under their roots, and which ones left
+    /// them for a root that is not asked for. Who begins with a scope has nothing of it that could leave.
+    func changes(of scopes: [String: Int64]) -> [ServerRecord] {
+        func checkpoint(_ root: RecordKey?) -> Int64? { root.flatMap { scopes["\($0.entity):\($0.id)"] } }
+        let here = records.values.filter { record in
+            checkpoint(record.shown.root).map { record.version > $0 } ?? false
+        }.compactMap { seen($0.key) }
+        var left: [RecordKey: Int64] = [:]
+        for leaving in leavings where checkpoint(records[leaving.record]?.shown.root) == nil {
+            guard let checkpoint = checkpoint(leaving.root), checkpoint > 0, leaving.version > checkpoint else {
+                continue
+            }
+            left[leaving.record] = leaving.version
+        }
+        return (here + left.map { ServerRecord(key: $0, version: $1, presence: .gone) })
+            .sorted { $0.version < $1.version }
+    }
+
+    /// The sum of FNV-1a-64 over entity, id and version of every live record of the scopes (PROTOCOL.md, `checksum`).
+    func checksum(of scopes: [String: Int64]?) -> String {
         var sum: UInt64 = 0
         for record in records.values where record.shown.isLive {
+            if let scopes, record.shown.root.map({ scopes["\($0.entity):\($0.id)"] == nil }) ?? true { continue }
             var hash: UInt64 = 0xcbf2_9ce4_8422_2325
             for byte in "\(record.key.entity)\n\(record.key.id)\n\(record.version)".utf8 {
                 hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01b3

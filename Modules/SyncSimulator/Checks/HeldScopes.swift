@@ -1,0 +1,64 @@
+import SyncCore
+
+/// The roots that a device holds, each with its checkpoint, as its tables say.
+struct HeldScopes {
+    var asked: [RecordKey: Int64] = [:]
+    /// Not asked for any more, and still here for what is unsent.
+    var leaving: Set<RecordKey> = []
+
+    /// `nil` for what is none.
+    init?(json: String) throws {
+        guard case .object(let members) = try FieldValue(json: json) else { return nil }
+        if case .object(let asked)? = members["asked"] {
+            for case (let name, .int(let checkpoint)) in asked { self.asked[Self.key(name)] = checkpoint }
+        }
+        if case .array(let leaving)? = members["leaving"] {
+            for case .string(let name) in leaving { self.leaving.insert(Self.key(name)) }
+        }
+    }
+
+    private static func key(_ name: String) -> RecordKey {
+        let parts = name.split(separator: ":", maxSplits: 1).map(String.init)
+        return RecordKey(parts.first ?? "", parts.count > 1 ? parts[1] : "")
+    }
+}
+
+/// Under which root each of the server's records is, worked out from the records alone.
+struct Roots {
+    private let schema: Schema
+    private let fields: [RecordKey: [String: FieldValue]]
+
+    init(_ records: [ServerRecord], _ schema: Schema) {
+        self.schema = schema
+        fields = Dictionary(records.map { ($0.key, $0.fields) }, uniquingKeysWith: { $1 })
+    }
+
+    /// `nil` where a record on the way up is not known, or says nothing of itself any more.
+    func root(of record: RecordKey) -> RecordKey? {
+        var place = record
+        for _ in 0..<64 {
+            guard let values = fields[place], let entity = schema[place.entity] else { return nil }
+            guard let field = entity.parents.first, let parent = field.reference?.entity else { return place }
+            guard case .string(let id)? = values[field.name] else { return nil }
+            place = RecordKey(parent, id)
+        }
+        return nil
+    }
+}
+
+/// What of the server's records a device is to have: all of them, or those under its roots.
+struct Holding {
+    private let facts: DeviceFacts
+    private let roots: Roots?
+
+    init(_ facts: DeviceFacts, _ server: [ServerRecord], _ schema: Schema) {
+        self.facts = facts
+        roots = facts.scopes == nil ? nil : Roots(server, schema)
+    }
+
+    /// Up to which version the device has everything that stands where this record does; `nil` where that is not its to have.
+    func checkpoint(of record: RecordKey) -> Int64? {
+        guard let scopes = facts.scopes else { return facts.checkpoint }
+        return roots?.root(of: record).flatMap { scopes.asked[$0] }
+    }
+}

@@ -1,0 +1,24 @@
+import SyncTesting
+
+extension FaultTape {
+    /// When a seed's users choose what their devices hold, and move things between roots: a tape of its own, so that it moves
+    /// nothing on the others.
+    static func scopeFaults(_ seed: UInt64, _ devices: Int, _ duration: Int64) -> [Fault] {
+        var chance = SeededGenerator(seed: seed, stream: 8)
+        guard chance.chance(0.25) else { return [] }
+        var faults: [Fault] = []
+        func add(_ fault: TimedFault) {
+            faults.append(.timed(atMilliseconds: Int64(chance.below(Int(duration))), fault))
+        }
+        for device in 0..<devices where chance.chance(0.8) {
+            // A tenth goes back to everything.
+            for _ in 0..<(2 + chance.below(4)) {
+                add(.scopes(device: device, pick: chance.chance(0.1) ? nil : chance.next()))
+            }
+        }
+        for device in 0..<devices {
+            for _ in 0..<(2 + chance.below(4)) { add(.move(device: device, record: chance.next() >> 8)) }
+        }
+        return faults
+    }
+}

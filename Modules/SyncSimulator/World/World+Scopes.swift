@@ -1,0 +1,75 @@
+import GRDB
+import Orchestrator
+import Storage
+import SyncCore
+import SyncTesting
+
+/// Devices that hold a part of the account, root by root (PROTOCOL.md, `scopes`).
+extension World {
+    /// The user chooses what the device holds.
+    func choose(_ index: Int, _ pick: UInt64?) {
+        let device = devices[index]
+        guard device.process != nil, !device.isDead, !device.isSuspended, let facts = device.facts() else { return }
+        guard let pick else { return choose(index, roots: nil, facts) }
+        let there = server.records(of: device.account).filter { $0.presence == .live }.map(\.key) + facts.rows.rows.keys
+        let known = Set(there.filter { isRoot($0) }).sorted()
+        let chosen = known.enumerated().filter { place, _ in pick >> UInt64(place % 60) & 3 != 0 }
+        choose(index, roots: Set(chosen.map(\.element)), facts)
+    }
+
+    /// An app that makes a root wants to hold it.
+    func holdNewRoots(_ index: Int, _ edits: [LocalEdit]) {
+        let made = edits.compactMap { edit -> RecordKey? in
+            guard case .insert(let key, _) = edit, isRoot(key) else { return nil }
+            return key
+        }
+        guard !made.isEmpty, let facts = devices[index].facts(), let scopes = facts.scopes else { return }
+        choose(index, roots: Set(scopes.asked.keys).union(made), facts)
+    }
+
+    /// At the end a device holds all roots that it shows, but for those that are on their way out: what was made while it
+    /// could not say so belongs to it.
+    func holdShownRoots(_ index: Int) {
+        guard let facts = devices[index].facts(), let scopes = facts.scopes else { return }
+        let shown = Set(facts.rows.rows.keys.filter { isRoot($0) }).subtracting(scopes.leaving)
+        let wanted = Set(scopes.asked.keys).union(shown)
+        if wanted != Set(scopes.asked.keys) { choose(index, roots: wanted, facts) }
+    }
+
+    private func choose(_ index: Int, roots: Set<RecordKey>?, _ facts: DeviceFacts) {
+        let before = facts.scopes.map { Set($0.asked.keys) }
+        record.note("device \(index) holds \(roots.map { "\($0.sorted())" } ?? "everything")")
+        // It may have gone through also where the device dies over it.
+        memories[index].chose()
+        settle(index) { try await $0.engine.setScopes(roots) }
+        buryTheDead()
+        guard let roots else { return }
+        if let before, !roots.isSubset(of: before) {
+            record.cover(.scopeAdded)
+            if facts.isInFullPass { record.cover(.scopeAddedInFullPass) }
+        }
+        let now = devices[index].facts()?.scopes
+        if now.map({ !$0.leaving.isEmpty }) ?? false, !facts.queue.isEmpty { record.cover(.scopeDroppedWithUnsent) }
+    }
+
+    /// The user moves something from one root to another.
+    func move(_ index: Int, _ number: UInt64) {
+        let device = devices[index]
+        guard device.process != nil, !device.isSuspended, !device.isDead, let rows = device.facts()?.rows else {
+            return
+        }
+        let edits = EditMaker(schema: device.schema, rows: rows, device: index, ids: device.ids, seed: seed)
+            .movesBetweenRoots(number)
+        write(edits, isUnit: false, index)
+        buryTheDead()
+        check(index)
+    }
+
+    /// For the list of situations: records that left what the device holds, by the server's word.
+    func noteLeaves(_ device: SimulatedDevice) {
+        let sql = "SELECT count(*) FROM sync_event WHERE kind = 'gone'"
+        if device.read({ try Int.fetchOne($0, sql: sql) ?? 0 }) ?? 0 > 0 { record.cover(.recordLeft) }
+    }
+
+    private func isRoot(_ key: RecordKey) -> Bool { options.schema[key.entity].map { $0.parents.isEmpty } ?? false }
+}

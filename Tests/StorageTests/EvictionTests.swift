@@ -1,0 +1,70 @@
+import GRDB
+import SyncCore
+import Testing
+
+@testable import Storage
+
+/// What stays of a root that is not asked for any more, as the simulator found it missing.
+@Suite("Dropped roots")
+struct EvictionTests {
+    private let one = RecordKey("board", "b1")
+    private let two = RecordKey("board", "b2")
+
+    /// Two boards; the first has a list with a card.
+    private func fixture() async throws -> Fixture {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try await f.apply(record("board", "b2", 4, ["name": "Other"]))
+        return f
+    }
+
+    @Test(
+        "DL-21 a list that is moved, unsent, to a root that is dropped keeps its cards: the server has them where it was"
+    )
+    func movedIntoDropped() async throws {
+        let f = try await fixture()
+        try f.sql("UPDATE list SET idBoard = 'b2' WHERE id = 'l1'")
+        try await f.store.setScopes([one])
+        #expect(try f.int("SELECT count(*) FROM card") == 1)
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .refused("forbidden")))
+        try await f.store.evictLeaving()
+        #expect(try f.int("SELECT count(*) FROM board") == 1)
+        #expect(try f.text("SELECT idBoard FROM list") == "b1")
+        #expect(try f.int("SELECT count(*) FROM card") == 1)
+    }
+
+    @Test("DL-21 a list that is moved, unsent, out of a root that is dropped can go back to it, and goes with it")
+    func movedOutOfDropped() async throws {
+        let f = try await fixture()
+        try f.sql("UPDATE list SET idBoard = 'b2' WHERE id = 'l1'")
+        try await f.store.setScopes([two])
+        #expect(try f.int("SELECT count(*) FROM board") == 2)
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .refused("forbidden")))
+        // The user may still try it again.
+        try await f.store.evictLeaving()
+        #expect(try f.text("SELECT idBoard FROM list") == "b1")
+        _ = try await f.store.discard(claim.keys[0])
+        try await f.store.evictLeaving()
+        #expect(try f.int("SELECT count(*) FROM board") == 1)
+        #expect(try f.int("SELECT count(*) FROM list") == 0)
+        #expect(try f.int("SELECT count(*) FROM card") == 0)
+    }
+
+    @Test("DL-21 what was set aside keeps its row in a root that is dropped, and is tried again over it")
+    func setAside() async throws {
+        let f = try await fixture()
+        try f.sql("UPDATE board SET name = 'Mine' WHERE id = 'b1'")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .refused("forbidden")))
+        try await f.store.setScopes([two])
+        #expect(try f.text("SELECT name FROM board WHERE id = 'b1'") == "Board")
+        #expect(try f.int("SELECT count(*) FROM card") == 0)
+        _ = try await f.store.retry(claim.keys[0])
+        let again = try await f.claim()
+        try await f.settle((again.keys[0], .applied(9)))
+        try await f.store.evictLeaving()
+        #expect(try f.text("SELECT group_concat(id) FROM board") == "b2")
+    }
+}
