@@ -175,7 +175,12 @@ struct Claiming {
         }
         let first = last.changes[0]
         let result = try Coalescing(deltas: table.deltas).combine(first, change) {
-            try isKnown(db, first)
+            if try isKnown(db, first) { return true }
+            guard first.device != nil else { return false }
+            // A restored copy does not know what the device sent that it was copied from (Decision 175). Whatever comes of the
+            // delete, here there was nothing before it.
+            try StoredRecord(version: 0, base: .absent).write(db, first.record)
+            return true
         }
         switch result {
         case .both: return false
@@ -197,10 +202,8 @@ struct Claiming {
         return true
     }
 
-    /// Whether the server may know the record of a create: it did once, or an earlier change of it waits. A restored copy does
-    /// not know what the device sent that it was copied from (Decision 175).
+    /// Whether the server may know the record of a create: it did once, or an earlier change of it waits.
     private func isKnown(_ db: Database, _ create: StoredChange) throws -> Bool {
-        if create.device != nil { return true }
         let held = "SELECT 1 FROM sync_record WHERE entity = ? AND id = ?"
         let arguments: StatementArguments = [create.record.entity, create.record.id]
         if try Row.fetchOne(db.cachedStatement(sql: held), arguments: arguments) != nil { return true }

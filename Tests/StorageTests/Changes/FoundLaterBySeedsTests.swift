@@ -135,50 +135,27 @@ struct FoundLaterBySeedsTests {
         #expect(try await f.store.position().held == 0)
     }
 
-    @Test("Seed 3561: a list that was made and sent is whole when its delete and its board's are taken back one by one")
-    func deletesTakenBackOneByOne() async throws {
-        let (f, sent, deletes) = try await sentAndDeletedWithItsBoard()
-        #expect(try await f.store.cancel(deletes[0]) == .cancelled([deletes[0]]))
-        // Without its board it cannot show.
-        #expect(try f.int("SELECT count(*) FROM list WHERE id = 'n'") == 0)
-        #expect(try await f.store.cancel(deletes[1]) == .cancelled([deletes[1]]))
-        #expect(try f.text("SELECT name || idBoard FROM list WHERE id = 'n'") == "N2b2")
-        #expect(try await f.store.position().held == 0)
-        let again = try await f.claim()
-        #expect(again.keys == sent)
-        try await f.settle((again.keys[0], .applied(6)), (again.keys[1], .applied(7)), (again.keys[2], .applied(8)))
-        #expect(try f.text("SELECT name || idBoard FROM list WHERE id = 'n'") == "N2b2")
-        #expect(try await f.store.position().held == 0)
-    }
-
-    @Test("Seed 3561: a list whose delete was taken back, and its board's not, shows with the board that lives on")
-    func deleteTakenBackUnderABoardThatLivesOn() async throws {
-        let (f, _, deletes) = try await sentAndDeletedWithItsBoard()
-        _ = try await f.store.cancel(deletes[0])
-        let again = try await f.claim()
-        #expect(again.told == ["create list n", "update board b2", "update list n", "delete board b2"])
-        // Another device wrote to the board later than its delete. The page leaves the list out: it is as it was sent.
-        let board = record("board", "b2", 9, ["name": "Theirs"])
+    @Test("Seed 3561: a list that was made and sent comes back with its board when the deletes of both are refused")
+    func deletesRefusedOneByOne() async throws {
+        let (f, keys) = try await sentAndDeletedWithItsBoard()
         try await f.settle(
-            (again.keys[0], .applied(6)), (again.keys[1], .applied(7)), (again.keys[2], .applied(8)),
-            (again.keys[3], .merged(board)))
+            (keys[0], .applied(6)), (keys[1], .applied(7)), (keys[2], .applied(8)), (keys[4], .refused()))
         #expect(try f.text("SELECT name || idBoard FROM list WHERE id = 'n'") == "N2b2")
         #expect(try await f.store.position().held == 0)
     }
 
     @Test("Seed 3561: a list that waits for its board is forgotten when it is given up")
     func givenUpWhileItWaits() async throws {
-        let (f, sent, deletes) = try await sentAndDeletedWithItsBoard()
-        _ = try await f.store.cancel(deletes[0])
-        #expect(try await f.store.position().held == 1)
-        try await f.settle((sent[0], .refused()), (sent[1], .unanswered), (sent[2], .unanswered))
-        _ = try await f.store.discard(sent[0])
+        let (f, keys) = try await sentAndDeletedWithItsBoard()
+        try await f.settle((keys[0], .refused()))
+        _ = try await f.store.discard(keys[0])
         #expect(try await f.store.position().held == 0)
         #expect(try f.int("SELECT count(*) FROM list WHERE id = 'n'") == 0)
     }
 
-    /// A list of a board was made, edited and sent, without an answer; then the board is deleted, and the list with it.
-    private func sentAndDeletedWithItsBoard() async throws -> (f: Fixture, sent: [String], deletes: [String]) {
+    /// A list of a board was made, edited, and deleted with the board; all of it was sent, and the delete of the list
+    /// is refused while nothing else has a verdict.
+    private func sentAndDeletedWithItsBoard() async throws -> (f: Fixture, keys: [String]) {
         let f = try Fixture()
         try await f.applyBoard()
         try await f.apply(record("board", "b2", 5, ["name": "Other"]))
@@ -186,23 +163,38 @@ struct FoundLaterBySeedsTests {
         try f.sql("UPDATE board SET name = 'B2' WHERE id = 'b2'")
         try f.sql("UPDATE list SET name = 'N2' WHERE id = 'n'")
         let sent = try await f.claim()
-        #expect(sent.told == ["create list n", "update board b2", "update list n"])
         try f.sql("DELETE FROM board WHERE id = 'b2'")
         try await f.settle((sent.keys[0], .unanswered), (sent.keys[1], .unanswered), (sent.keys[2], .unanswered))
-        let deletes = try await f.store.queued().filter { $0.change.operation == .delete }
-        #expect(deletes.map(\.change.record.entity) == ["list", "board"])
-        return (f, sent.keys, deletes.map(\.change.id))
+        let all = try await f.claim()
+        #expect(
+            all.told == [
+                "create list n", "update board b2", "update list n", "delete list n", "delete board b2",
+            ])
+        try await f.settle(
+            (all.keys[0], .unanswered), (all.keys[1], .unanswered), (all.keys[2], .unanswered),
+            (all.keys[3], .refused()), (all.keys[4], .unanswered))
+        #expect(try f.int("SELECT count(*) FROM list WHERE id = 'n'") == 0)
+        #expect(try await f.store.position().held == 1)
+        return (f, all.keys)
     }
 
-    @Test("A restored copy sends the delete of what the device before it may have made")
+    @Test("A restored copy sends the delete of what the device before it may have made; no word of it brings a row")
     func copysDeleteGoes() async throws {
-        for device in [nil, "restored-from"] as [String?] {
+        let words: [Settlement.Outcome.Kind] = [
+            .applied(version: nil, overwrote: [:], serverID: nil), .applied(9), .refused("expired"),
+            .refused("keyReused"), .refused("forbidden"),
+        ]
+        for (device, word) in [(nil, words[0])] + words.map({ ("restored-from", $0) }) as [(String?, _)] {
             let f = try Fixture()
             try await f.applyBoard()
             try f.insertCard("n")
             try f.sql("DELETE FROM card WHERE id = 'n'")
             if let device { try f.sql("UPDATE sync_change SET device = ?", [device]) }
-            #expect(try await f.claim().told == (device == nil ? [] : ["delete card n"]))
+            let claim = try await f.claim()
+            #expect(claim.told == (device == nil ? [] : ["delete card n"]))
+            guard device != nil else { continue }
+            try await f.settle((claim.keys[0], word))
+            #expect(try !f.hasCard("n"), "\(word)")
         }
     }
 
