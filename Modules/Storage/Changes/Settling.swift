@@ -167,7 +167,14 @@ struct Settling {
             // A repeated verdict says what was so when the delete was decided: the record may have come back since, and what
             // waits for it may be of that later time. No page left its tombstone out for a delete of an earlier request.
             if change.operation == .delete, !isRepeated { deleted.append(change.record) }
-            work.accept(change, version: version, raises: raises)
+            if isRepeated, change.operation == .delete, version == nil, !isPages,
+                work.version > change.baseVersion ?? 0
+            {
+                // Nothing was there when it was decided: what a page has brought since came to life afterwards.
+                work.remove(change.key)
+            } else {
+                work.accept(change, version: version, raises: raises)
+            }
             works[change.record] = work
         }
         try drop(db, change)

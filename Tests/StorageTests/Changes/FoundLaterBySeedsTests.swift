@@ -135,6 +135,23 @@ struct FoundLaterBySeedsTests {
         #expect(try await f.store.position().held == 0)
     }
 
+    @Test("Seed 62380: a delete that found nothing says nothing, when it is repeated, of what came to life since")
+    func foundNothingAtFirst() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("DELETE FROM card WHERE id = 'c1'")
+        let sent = try await f.claim()
+        // Dead with its list by then, and nobody heard of it; the list lives again, and the card with it.
+        try await f.settle((sent.keys[0], .unanswered))
+        try await f.apply(record("card", "c1", 8, ["name": "Back", "idList": "l1", "pos": 1.0]))
+        let again = try await f.claim()
+        let verdict = Settlement.Outcome.Kind.applied(version: nil, overwrote: [:], serverID: nil)
+        _ = try await f.store.settle(
+            Settlement(outcomes: [.init(changeID: again.keys[0], kind: verdict, isRepeated: true)]), claim: nil)
+        #expect(try f.card("name") == "Back")
+        #expect(try await f.store.queued().isEmpty)
+    }
+
     @Test("Seed 3561: a list that was made and sent comes back with its board when the deletes of both are refused")
     func deletesRefusedOneByOne() async throws {
         let (f, keys) = try await sentAndDeletedWithItsBoard()
