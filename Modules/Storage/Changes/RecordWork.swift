@@ -60,9 +60,16 @@ struct RecordWork {
     }
 
     /// The server did this change as it was sent: the base moves with it, unless what is held came after.
-    /// - Parameter raises: whether the held version moves, too (PROTOCOL.md, *Records*).
-    mutating func accept(_ change: StoredChange, version: Int64?, raises: Bool) {
+    /// - Parameters:
+    ///   - raises: whether the held version moves, too (PROTOCOL.md, *Records*).
+    ///   - isNow: whether the server did it just now, not once before: then what it wrote is the last word, whatever the stamps
+    ///     here say. The server goes by its own clock, where one of them was clamped.
+    mutating func accept(_ change: StoredChange, version: Int64?, raises: Bool, isNow: Bool) {
         if let version, version <= self.version { return remove(change.key) }
+        if isNow {
+            base.stamps[RecordState.life] = nil
+            for name in change.fields.keys { base.stamps[name] = nil }
+        }
         replay.apply(change, to: &base)
         noteStamps(change)
         remove(change.key)
@@ -73,6 +80,12 @@ struct RecordWork {
             // earlier change, sent before, may still be answered with.
             stored = nil
         }
+    }
+
+    /// The create was done once, and the record is not there any more: nobody knows since when.
+    mutating func die(with create: StoredChange, at version: Int64) {
+        remove(create.key)
+        _ = take(ServerRecord(key: record, version: version, presence: .deleted))
     }
 
     /// The change was decided, and `server` is what came of it: it becomes the base, unless a newer one is held.

@@ -5,7 +5,7 @@ extension Settling {
     /// The way of nearly every change: it goes, the version moves, base and row are right as they are. All such changes
     /// of a settlement are found in one walk over what is on its way, and go by one statement for each unbroken row of them.
     ///
-    /// It is that simple where the server did as it was asked and had nothing to add, the change is no delete, the
+    /// It is that simple where the server did as it was asked, just now, and had nothing to add, the change is no delete, the
     /// record has no base of its own, nothing is held, and no earlier change of the record is undecided.
     /// - Returns: the other outcomes, in their order.
     mutating func acknowledgeMany(
@@ -28,7 +28,8 @@ extension Settling {
 
     /// The version of an outcome without anything beside it: `.some(nil)` where the server told none.
     fileprivate static func plainVersion(_ outcome: Settlement.Outcome) -> Int64?? {
-        guard !outcome.isClamped, case .applied(let version, let overwrote, let serverID) = outcome.kind,
+        guard !outcome.isClamped, !outcome.isRepeated,
+            case .applied(let version, let overwrote, let serverID) = outcome.kind,
             overwrote.isEmpty, serverID == nil
         else { return nil }
         return .some(version)

@@ -53,7 +53,7 @@ struct SingleTurn {
     /// The change that a settlement says was done as it was sent, and nothing else; with its version.
     static func plain(_ settlement: Settlement) -> (changeID: String, version: Int64?)? {
         guard settlement.stamp == nil, settlement.schedule == nil, settlement.outcomes.count == 1,
-            !settlement.outcomes[0].isClamped,
+            !settlement.outcomes[0].isClamped, !settlement.outcomes[0].isRepeated,
             case .applied(let version, let overwrote, nil) = settlement.outcomes[0].kind, overwrote.isEmpty
         else { return nil }
         return (settlement.outcomes[0].changeID, version)

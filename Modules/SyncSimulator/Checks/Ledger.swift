@@ -81,9 +81,11 @@ struct Ledger {
     }
 
     /// Takes over what the queue holds now, and finds out what took in what is not there any more.
-    /// - Parameter accepted: keys that the server has done or merged.
+    /// - Parameters:
+    ///   - accepted: keys that the server has done or merged.
+    ///   - taken: keys of creates that it refused, since there is a record of that id.
     /// - Returns: changes that are gone although nothing took them in.
-    mutating func look(_ facts: DeviceFacts, accepted: Set<String>) -> [Entry] {
+    mutating func look(_ facts: DeviceFacts, accepted: Set<String>, taken: Set<String>) -> [Entry] {
         for change in facts.queue {
             add(
                 Entry(
@@ -113,7 +115,15 @@ struct Ledger {
                 } else if entry.operation != .delete || facts.rows.rows[record] != nil
                     || !wasMade(record, accepted)
                 {
-                    lost.append(entry)
+                    // What is there is somebody else's: the delete ends with the refused create, just now, and with nothing else.
+                    let endsRefusal = keys.contains {
+                        taken.contains($0) && queued.contains($0) && !present.contains($0) && fates[$0] == nil
+                    }
+                    if entry.operation == .delete, endsRefusal {
+                        fates[key] = .cancelled
+                    } else {
+                        lost.append(entry)
+                    }
                 }
             }
         }

@@ -18,6 +18,8 @@ final class Record: @unchecked Sendable {
     private(set) var order: [String] = []
     /// Keys that it refused, or answered with `conflict`: another change stands in their place, if any.
     private(set) var refused: Set<String> = []
+    /// Keys of creates that it refused, since there is a record of that id.
+    private(set) var taken: Set<String> = []
     /// What was sent under each key the first time.
     private(set) var sent: [String: Change] = [:]
     /// The device id that it was sent with, and that with which the server did it.
@@ -132,6 +134,7 @@ final class Record: @unchecked Sendable {
             case .rejected(let rejection):
                 cover(.refusal)
                 refused.insert(result.changeID)
+                if rejection.code == .idTaken { taken.insert(result.changeID) }
                 let change = request.changes.first { $0.id == result.changeID }
                 if rejection.code.meansDecided(under: change?.deviceID) {
                     accepted.insert(result.changeID)

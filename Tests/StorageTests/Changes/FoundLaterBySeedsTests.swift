@@ -215,6 +215,58 @@ struct FoundLaterBySeedsTests {
         }
     }
 
+    @Test("Seed 42172: a create that was done once made a record that is dead by now where no page told of it")
+    func forgottenTombstone() async throws {
+        for (version, isThere) in [(5, false), (12, true)] as [(Int64, Bool)] {
+            let f = try Fixture()
+            try await f.applyBoard()
+            try f.insertCard("n")
+            let create = try await f.claim()
+            try await f.settle((create.keys[0], .unanswered))
+            // Somebody else deletes it; the server has forgotten that by now, and asks for a full pass.
+            try await f.store.beginFullPass(epoch: nil)
+            let live = [
+                record("list", "l1", 2, ["name": "List", "idBoard": "b1", "pos": 1.0]),
+                record("card", "c1", 3, ["name": "Card", "idList": "l1", "pos": 1.0]),
+                record("board", "b1", 9, ["name": "Board"]),
+            ]
+            _ = try await f.store.apply(PageSlice(records: live, from: 0, checkpoint: 9, epoch: Fixture.epoch))
+            #expect(try await f.store.endFullPass(confirmed: false) == .removed(0))
+            let again = try await f.claim()
+            _ = try await f.store.settle(
+                Settlement(outcomes: [.init(changeID: again.keys[0], kind: .applied(version), isRepeated: true)]),
+                claim: nil)
+            #expect(try f.hasCard("n") == isThere)
+            #expect(try f.int("SELECT count(*) FROM sync_event WHERE kind = 'died'") == (isThere ? 0 : 1))
+            #expect(try await f.store.queued().isEmpty)
+            #expect(try await f.store.position().held == 0)
+        }
+    }
+
+    @Test("Seed 42267: what the server did just now is the last word, whatever later stamps there are here")
+    func doneLater() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('n', 'N', 'b1')")
+        let list = try await f.claim()
+        try await f.settle((list.keys[0], .refused("forbidden")))
+        // It waits for the list; the next edit does not, and is done before it.
+        try f.sql("UPDATE card SET name = 'First', idList = 'n' WHERE id = 'c1'")
+        #expect(try await f.claim().changes.isEmpty)
+        try f.sql("UPDATE card SET name = 'Second' WHERE id = 'c1'")
+        let second = try await f.claim()
+        try #require(second.told == ["update card c1"])
+        try await f.settle((second.keys[0], .applied(9)))
+        #expect(try f.card("name") == "Second")
+        _ = try await f.store.retry(list.keys[0])
+        let claim = try await f.claim()
+        try #require(claim.told == ["create list n", "update card c1"])
+        // The stamp of the second was clamped to the server's time, which was before that of the first.
+        try await f.settle((claim.keys[0], .applied(20)), (claim.keys[1], .applied(21)))
+        #expect(try f.card("name") == "First")
+        #expect(try f.card("idList") == "n")
+    }
+
     @Test("SEC-11 a wipe leaves no byte of what had been deleted before it, either")
     func remnants() async throws {
         let f = try await scattered()
