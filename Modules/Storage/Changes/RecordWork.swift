@@ -30,10 +30,14 @@ struct RecordWork {
         let stored = try StoredRecord.read(db, record)
         let changes = try Base.remaining(db, of: record, schema)
         let row = try RowWriter(entity).read(db, record.id)
+        var base = Base.state(stored: stored, changes: changes, row: row, entity: entity)
+        // A row that nothing makes any more, and that only what is unsent under it keeps: there is nothing of it.
+        if stored == nil, changes.isEmpty, row != nil, try HeldRecords.find(db, record)?.presence == .deleted {
+            base = .absent
+        }
         return RecordWork(
-            record: record, entity: entity, replay: Replay(deltas: deltas), stored: stored,
-            base: Base.state(stored: stored, changes: changes, row: row, entity: entity), changes: changes,
-            before: stored, row: row)
+            record: record, entity: entity, replay: Replay(deltas: deltas), stored: stored, base: base,
+            changes: changes, before: stored, row: row)
     }
 
     /// The version held; 0 where the server has acknowledged nothing.

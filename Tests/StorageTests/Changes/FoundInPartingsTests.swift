@@ -67,6 +67,27 @@ struct FoundInPartingsTests {
         #expect(next.changes.first?.change.fields["idList"]?.new == "later")
     }
 
+    @Test("Seed 597: a refused list is given up, then the refused unit that made a card in it and edited it: both go")
+    func unitOverRefused() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('n', 'N', 'b1')")
+        try await f.store.write(unit: true) { db in
+            try db.execute(sql: "INSERT INTO card (id, name, idList, pos) VALUES ('k', 'K', 'n', 1)")
+            try db.execute(sql: "UPDATE list SET name = 'M' WHERE id = 'n'")
+        }
+        let sent = try await f.claim(ClaimLimits(merges: false))
+        try #require(sent.told == ["create list n", "create card k", "update list n"])
+        try await f.settle(
+            (sent.keys[0], .refused("forbidden")), (sent.keys[1], .refused("transaction")),
+            (sent.keys[2], .refused("transaction")))
+        _ = try await f.store.discard(sent.keys[0])
+        _ = try await f.store.discard(sent.keys[1])
+        #expect(try await f.store.queued().isEmpty)
+        #expect(try !f.hasCard("k"))
+        #expect(try f.int("SELECT count(*) FROM list WHERE id = 'n'") == 0)
+    }
+
     @Test("What a known card was given when it moved into a refused list stays, when it has left that again")
     func namedOnTheWayIn() async throws {
         let f = try await refusedList()
