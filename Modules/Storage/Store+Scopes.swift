@@ -67,15 +67,12 @@ extension Store {
         let removed = try perform("taking dropped roots away") { db -> Int in
             guard var scopes = try Scopes.read(db) else { return 0 }
             let before = scopes
-            // A root that was added since stands lower.
-            let isCaughtUp = version.map { version in scopes.asked.values.allSatisfy { $0 >= version } } ?? false
-            let passRuns = try PassState.read(db).isRunning
-            let removed = try context.derivingAll(db, now: now) {
-                let left = try Self.evict(db, &scopes, schema)
-                guard isCaughtUp, !passRuns else { return left }
-                return try left + RowWriter.applying(db) { try Eviction.evictStrays(db, schema) }
-            }
+            let removed = try context.derivingAll(db, now: now) { try Self.evict(db, &scopes, schema) }
             if scopes != before { try scopes.write(db) }
+            // A root that was added since stands lower.
+            if let version, scopes.asked.values.allSatisfy({ $0 >= version }), try !PassState.read(db).isRunning {
+                try HeldRecords.forgetStrays(db)
+            }
             return removed
         }
         if removed > 0 { appliedSpeakers.speak() }

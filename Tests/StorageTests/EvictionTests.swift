@@ -84,23 +84,6 @@ struct EvictionTests {
         #expect(try await f.store.queued().count == 1)
     }
 
-    @Test("DL-21 a row whose newer version stands under a root that is not held goes, with what is under it")
-    func movedToDropped() async throws {
-        let f = try await fixture()
-        try await f.store.setScopes([one])
-        let asked = try await f.store.position().scopes ?? [:]
-        _ = try await f.store.apply(
-            PageSlice(
-                records: [record("list", "l1", 7, ["name": "Moved", "idBoard": "elsewhere"])], from: 0, checkpoint: 8,
-                epoch: Fixture.epoch, scopes: asked))
-        #expect(try f.int("SELECT count(*) FROM card") == 1)
-        #expect(try await f.store.position().held == 1)
-        try await f.store.evictLeaving(caughtUpTo: 8)
-        #expect(try f.int("SELECT count(*) FROM list") == 0)
-        #expect(try f.int("SELECT count(*) FROM card") == 0)
-        #expect(try await f.store.position().held == 0)
-    }
-
     @Test("DL-21 what was set aside keeps its row in a root that is dropped, and is tried again over it")
     func setAside() async throws {
         let f = try await fixture()

@@ -44,26 +44,6 @@ enum Eviction {
         return result
     }
 
-    /// What waits for a record of which nothing is known here goes, and so on with what waits for that; a row of an earlier
-    /// version goes with it, and what is under it.
-    ///
-    /// For a device that asks for chosen roots, and has all of them: what is under a root comes with all that it stands under, so
-    /// this came for a root that was dropped before its pages were through, or has moved under one that is not asked for.
-    /// - Returns: how many rows went.
-    static func evictStrays(_ db: Database, _ schema: Schema) throws -> Int {
-        var removed = 0
-        var staying: Set<RecordKey> = []
-        while true {
-            let strays = try HeldRecords.strays(db).filter { !staying.contains($0) }
-            guard !strays.isEmpty else { return removed }
-            for stray in strays {
-                let result = try evict(db, stray, schema)
-                removed += result.removed
-                if !result.isComplete { staying.insert(stray) }
-            }
-        }
-    }
-
     /// All roots that have rows here: records that name no parent.
     static func roots(_ db: Database, _ schema: Schema) throws -> [RecordKey] {
         var roots: [RecordKey] = []
