@@ -53,15 +53,12 @@ extension Store {
     }
 
     /// Takes away what was kept of roots that are not asked for any more, as far as it is decided by now.
-    /// - Parameter version: everything that was asked for is here up to this version; `nil` where more is to come.
     /// - Returns: how many rows went.
     @discardableResult
-    public func evictLeaving(caughtUpTo version: Int64? = nil) throws(StoreFailure) -> Int {
-        let isNeeded = try look("reading the scopes") { db in
-            guard let scopes = try Scopes.read(db) else { return false }
-            return try !scopes.leaving.isEmpty || (version != nil && !HeldRecords.isEmpty(db))
+    public func evictLeaving() throws(StoreFailure) -> Int {
+        guard let scopes = try look("reading the scopes", { try Scopes.read($0) }), !scopes.leaving.isEmpty else {
+            return 0
         }
-        guard isNeeded else { return 0 }
         let schema = schema
         let now = now
         let removed = try perform("taking dropped roots away") { db -> Int in
@@ -69,10 +66,6 @@ extension Store {
             let before = scopes
             let removed = try context.derivingAll(db, now: now) { try Self.evict(db, &scopes, schema) }
             if scopes != before { try scopes.write(db) }
-            // A root that was added since stands lower.
-            if let version, scopes.asked.values.allSatisfy({ $0 >= version }), try !PassState.read(db).isRunning {
-                try HeldRecords.forgetStrays(db)
-            }
             return removed
         }
         if removed > 0 { appliedSpeakers.speak() }

@@ -52,38 +52,6 @@ struct EvictionTests {
         #expect(try f.int("SELECT count(*) FROM card") == 0)
     }
 
-    @Test(
-        "DL-21 what waits for a page of a root that is dropped goes, once all that is asked for is here; nothing else does"
-    )
-    func droppedBetweenPages() async throws {
-        let f = try await fixture()
-        try await f.store.setScopes([one])
-        func page(_ records: ServerRecord..., upTo version: Int64) async throws {
-            let asked = try await f.store.position().scopes ?? [:]
-            _ = try await f.store.apply(
-                PageSlice(
-                    records: records, from: 0, checkpoint: version, epoch: Fixture.epoch, scopes: asked))
-        }
-        // Of lists that come on a later page, one of each root.
-        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('mine', 'Mine', 'b1')")
-        try await page(
-            record("card", "k1", 5, ["name": "Of one", "idList": "later1", "pos": 1.0]),
-            record("card", "k2", 6, ["name": "Of two", "idList": "later2", "pos": 1.0]), upTo: 6)
-        #expect(try await f.store.position().held == 2)
-        try await f.store.evictLeaving()
-        #expect(try await f.store.position().held == 2, "more is to come")
-        try await page(record("list", "later1", 7, ["name": "Later", "idBoard": "b1"]), upTo: 8)
-        // A root that was added since is not here yet.
-        try await f.store.setScopes([one, two, RecordKey("board", "b3")])
-        try await f.store.evictLeaving(caughtUpTo: 8)
-        #expect(try await f.store.position().held == 1)
-        try await f.store.setScopes([one])
-        try await f.store.evictLeaving(caughtUpTo: 8)
-        #expect(try await f.store.position().held == 0)
-        #expect(try f.text("SELECT name FROM card WHERE id = 'k1'") == "Of one")
-        #expect(try await f.store.queued().count == 1)
-    }
-
     @Test("DL-21 what was set aside keeps its row in a root that is dropped, and is tried again over it")
     func setAside() async throws {
         let f = try await fixture()

@@ -55,29 +55,6 @@ enum HeldRecords {
         }
     }
 
-    /// What waits for a record of which nothing is known here is not held any more, and so on with what waits for that.
-    ///
-    /// For a device that asks for chosen roots, and has all of them: what a root has comes with all that it stands under, so this
-    /// came for a root that was dropped before its pages were through.
-    static func forgetStrays(_ db: Database) throws {
-        let unknown = ["sync_held", "sync_record", "sync_change"].map { table in
-            "AND NOT EXISTS (SELECT 1 FROM \(table) AS known WHERE known.entity = waitsEntity AND known.id = waitsID)"
-        }
-        let sql = """
-            SELECT entity, id FROM sync_held
-            WHERE reason = '\(HeldRecord.Reason.parent.rawValue)' AND waitsID IS NOT NULL \(unknown.joined(separator: " "))
-            AND NOT EXISTS (SELECT 1 FROM sync_change AS own WHERE own.entity = sync_held.entity AND own.id = sync_held.id)
-            """
-        while true {
-            let strays = try Row.fetchAll(db.cachedStatement(sql: sql)).map { RecordKey($0[0], $0[1]) }
-            guard !strays.isEmpty else { return }
-            for stray in strays {
-                try forget(db, stray)
-                try StoredRecord.delete(db, stray)
-            }
-        }
-    }
-
     /// Whether a record that is held has died since, by what is known here.
     private static func isKnownDead(_ db: Database, _ record: ServerRecord) throws -> Bool {
         guard let stored = try StoredRecord.read(db, record.key) else { return false }
