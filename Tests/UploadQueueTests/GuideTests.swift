@@ -7,7 +7,7 @@ import Testing
 import UploadQueue
 
 /// What `Docs/UploadQueue.md` quotes.
-@Suite("The guide's code", .timeLimit(.minutes(5)))
+@Suite("The guide's code", .timeLimit(.minutes(20)))
 struct GuideTests {
     /// A server of the guide's reader.
     private struct Notes: Sendable {

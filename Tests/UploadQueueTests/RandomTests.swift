@@ -4,7 +4,7 @@ import Testing
 
 @testable import UploadQueue
 
-@Suite("The queue against a model, by dice", .timeLimit(.minutes(5)))
+@Suite("The queue against a model, by dice", .timeLimit(.minutes(20)))
 struct RandomTests {
     /// What must have happened to at least one of the seeds, or the test has proved too little.
     private static let wanted: Set = [

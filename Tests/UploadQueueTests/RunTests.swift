@@ -51,7 +51,7 @@ actor FakeGate: Gate {
     func mayGo(_ urgency: Urgency) -> GateAnswer { answer }
 }
 
-@Suite("One request a change: run", .timeLimit(.minutes(5)))
+@Suite("One request a change: run", .timeLimit(.minutes(20)))
 struct RunTests {
     @Sendable private static func works() async throws(ExchangeFailure) {}
 

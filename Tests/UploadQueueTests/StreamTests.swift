@@ -4,7 +4,7 @@ import Testing
 
 @testable import UploadQueue
 
-@Suite("Streams and repair", .timeLimit(.minutes(5)))
+@Suite("Streams and repair", .timeLimit(.minutes(20)))
 struct StreamTests {
     @Test("QUE-04 too late while in flight; an uncertain create becomes a delete behind it")
     func cancelInFlight() async throws {

@@ -32,7 +32,7 @@ final class DeadlineTimer: @unchecked Sendable {  // `timer` is thread-safe, all
 
     deinit { timer.cancel() }
 
-    /// Runs `work` in the present task, which is cancelled when the time is over.
+    /// Runs `work` in the present task, which is cancelled when the time is over, and stays so: a task for this call alone.
     func limit<T: Sendable>(_ time: Duration, _ work: @Sendable () async -> T) async -> T {
         await withUnsafeCurrentTask { task in
             guard let task else { return await work() }

@@ -5,7 +5,7 @@ import Testing
 @testable import UploadQueue
 
 /// What an app sees and does, on both logs.
-@Suite("What an app sees and does", .timeLimit(.minutes(5)))
+@Suite("What an app sees and does", .timeLimit(.minutes(20)))
 struct AppScenarios {
     @Test(
         "conflicts in a row: successors by the field's rule, then without check, then set aside; all of it bounded",

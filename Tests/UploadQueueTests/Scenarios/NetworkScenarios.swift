@@ -5,7 +5,7 @@ import Testing
 @testable import UploadQueue
 
 /// FAILURES.md's situations of the network that concern a change, each on both logs.
-@Suite("What goes wrong on the way", .timeLimit(.minutes(5)))
+@Suite("What goes wrong on the way", .timeLimit(.minutes(20)))
 struct NetworkScenarios {
     @Test(
         "NET-01 PRC-03 the answer is lost after the server's commit: same key, same content, one effect",

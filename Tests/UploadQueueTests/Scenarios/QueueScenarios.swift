@@ -5,7 +5,7 @@ import Testing
 @testable import UploadQueue
 
 /// FAILURES.md's situations of the queue, each on both logs.
-@Suite("What goes wrong with a queue", .timeLimit(.minutes(5)))
+@Suite("What goes wrong with a queue", .timeLimit(.minutes(20)))
 struct QueueScenarios {
     @Test(
         "QUE-01 a poison item at the head: set aside after its verdict, and only what needs it waits",
