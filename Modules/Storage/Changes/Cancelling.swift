@@ -33,10 +33,11 @@ extension ChangeTable {
             try canShow(db, parting.going)
         else { return (.tooLate, []) }
         var settling = Settling(table: self, now: now)
-        for member in parting.going { try ChangeNotes.event(db, "cancelled", of: member, now: now) }
+        let going = parting.going + parting.emptied(schema, isDecided: false)
+        for member in going { try ChangeNotes.event(db, "cancelled", of: member, now: now) }
         try settling.giveUp(db, parting, isDecided: false)
         try settling.finish(db)
-        return (.cancelled(parting.going.map(\.key)), settling.touched)
+        return (.cancelled(going.map(\.key)), settling.touched)
     }
 
     /// Whether what was deleted has its parents here, or gets them back with itself: else it would not show, and what waits of it
@@ -63,10 +64,11 @@ extension ChangeTable {
         let closure = parting.going
         guard !(closure + parting.staying).contains(where: { $0.state == .uploading }) else { return (.tooLate, []) }
         var settling = Settling(table: self, now: now)
-        let unsent = closure.filter { !$0.wasSent }
-        for member in unsent { try ChangeNotes.event(db, "cancelled", of: member, now: now) }
         // What has moved away from what was sent goes on as it is: the inverse comes behind its move.
-        try settling.giveUp(db, parting.only(unsent), isDecided: false)
+        let leaving = parting.only(closure.filter { !$0.wasSent })
+        let unsent = leaving.going + leaving.emptied(schema, isDecided: false)
+        for member in unsent { try ChangeNotes.event(db, "cancelled", of: member, now: now) }
+        try settling.giveUp(db, leaving, isDecided: false)
         var inverses: [String: String] = [:]
         // The last made is undone first, so that a child goes before its parent.
         for member in closure.reversed() where member.wasSent {

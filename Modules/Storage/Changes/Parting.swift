@@ -43,6 +43,16 @@ struct Parting {
         staying = all.filter { !going.contains($0.position) }
     }
 
+    /// Of what stays, the updates that say nothing but a record that goes: with it they come to nothing, too.
+    /// - Parameter isDecided: whether the server surely did nothing of what is given up; see ``Settling/giveUp(_:_:isDecided:)``.
+    func emptied(_ schema: Schema, isDecided: Bool) -> [StoredChange] {
+        staying.filter { change in
+            guard change.operation == .update, isDecided || !change.wasSent else { return false }
+            let names = schema.references(of: change).filter { gone.contains($0.record) }.map(\.field)
+            return !names.isEmpty && Set(names) == Set(change.fields.keys)
+        }
+    }
+
     /// The same where only some of what goes is taken out of the queue.
     func only(_ changes: [StoredChange]) -> Parting {
         var parting = self
@@ -64,7 +74,8 @@ struct Parting {
 }
 
 extension Settling {
-    /// Takes the changes out that go (``takeBack(_:_:)``), and lets those that stay go on without them.
+    /// Takes the changes out that go (``takeBack(_:_:)``), and lets those that stay go on without them. What is left nothing of
+    /// (``Parting/emptied(_:isDecided:)``) goes, too: it is the caller's to tell of it as of what goes.
     /// - Parameter isDecided: whether the server surely did nothing of what was given up. Else what was sent over it stays as
     ///   it was sent: it may have happened, and only its own key tells.
     mutating func giveUp(_ db: Database, _ parting: Parting, isDecided: Bool) throws {
@@ -76,7 +87,7 @@ extension Settling {
     private mutating func moveAway(
         _ db: Database, _ change: StoredChange, from gone: Set<RecordKey>, isDecided: Bool
     ) throws {
-        let names = references(of: change).filter { gone.contains($0.record) }.map(\.field)
+        let names = table.schema.references(of: change).filter { gone.contains($0.record) }.map(\.field)
         guard !names.isEmpty, isDecided || !change.wasSent, var work = try takeWork(db, change.record) else {
             // The next claim says whether it waits for anything else.
             guard change.blockedBy != nil else { return }
@@ -92,7 +103,6 @@ extension Settling {
             for name in names { next.fields[name] = nil }
             work.takeOut(change.key)
             guard !next.fields.isEmpty else {
-                try ChangeNotes.event(db, "cancelled", of: change, now: now)
                 try drop(db, change)
                 try ChangeRows.release(db, blockedBy: change.key)
                 return
@@ -104,17 +114,6 @@ extension Settling {
         try ChangeNotes.event(db, "mended", of: next, detail: change.key, now: now)
     }
 
-    /// The records that a change's new values name, and by which field.
-    private func references(of change: StoredChange) -> [(field: String, record: RecordKey)] {
-        guard change.operation != .delete, let entity = table.schema[change.record.entity] else { return [] }
-        return entity.fields.compactMap { field in
-            guard let target = field.reference?.entity, case .string(let id)? = change.fields[field.name]?.new else {
-                return nil
-            }
-            return (field.name, RecordKey(target, id))
-        }
-    }
-
     /// The last create behind a change that makes what the change names: by the order of writing it would come too late.
     private func createBehind(_ db: Database, _ change: StoredChange) throws -> String? {
         let sql = """
@@ -122,11 +121,24 @@ extension Settling {
             WHERE entity = ? AND id = ? AND operation = 0 AND position > ? AND state <> 4 ORDER BY position LIMIT 1
             """
         var last: (position: Int64, key: String)?
-        for (_, record) in references(of: change) where record != change.record {
+        for (_, record) in table.schema.references(of: change) where record != change.record {
             let arguments: StatementArguments = [record.entity, record.id, change.position]
             guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: arguments) else { continue }
             if last.map({ $0.position < row[0] }) ?? true { last = (row[0], row[1]) }
         }
         return last?.key
+    }
+}
+
+extension Schema {
+    /// The records that a change's new values name, and by which field.
+    func references(of change: StoredChange) -> [(field: String, record: RecordKey)] {
+        guard change.operation != .delete, let entity = self[change.record.entity] else { return [] }
+        return entity.fields.compactMap { field in
+            guard let target = field.reference?.entity, case .string(let id)? = change.fields[field.name]?.new else {
+                return nil
+            }
+            return (field.name, RecordKey(target, id))
+        }
     }
 }

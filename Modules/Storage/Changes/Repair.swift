@@ -35,7 +35,9 @@ extension ChangeTable {
     /// The changes that would go with this one; itself not among them.
     func dependants(_ db: Database, of key: String) throws -> [String] {
         guard let change = try find(db, key) else { return [] }
-        return try Parting(db, of: change, schema).going.map(\.key).filter { $0 != key }
+        let parting = try Parting(db, of: change, schema)
+        let isDecided = try Failures.find(db, key: key)?.doubt == Failures.Doubt.none
+        return (parting.going + parting.emptied(schema, isDecided: isDecided)).map(\.key).filter { $0 != key }
     }
 
     /// Puts a successor of a failed change in its place, or the change itself where it never got a verdict.
@@ -71,14 +73,15 @@ extension ChangeTable {
         }
         let isDecided = try Failures.find(db, key: key)?.doubt == Failures.Doubt.none
         var settling = Settling(table: self, now: now)
-        for change in parting.going {
+        let going = parting.going + parting.emptied(schema, isDecided: isDecided)
+        for change in going {
             // Its values are lost to the user from here on: they stay in the event.
             let detail = try DeltaCodec.json(change.fields, operation: change.operation)
             try ChangeNotes.event(db, "discarded", of: change, detail: detail, now: now)
         }
         try settling.giveUp(db, parting, isDecided: isDecided)
         try settling.finish(db)
-        return (parting.going.map(\.key), settling.touched)
+        return (going.map(\.key), settling.touched)
     }
 
     /// The row of a change, by its key.

@@ -17,7 +17,8 @@ extension Settling {
             // And where the server has the record all the same, the delete is for the server to hear.
             var parting = try Parting(db, of: create, table.schema, withUnits: false)
             if try isOnServer(create, db) { (parting.going, parting.staying) = ([create], []) }
-            for change in parting.going { try ChangeNotes.event(db, "cancelled", of: change, now: now) }
+            let going = parting.going + parting.emptied(table.schema, isDecided: true)
+            for change in going { try ChangeNotes.event(db, "cancelled", of: change, now: now) }
             try giveUp(db, parting, isDecided: true)
             try finish(db)
             return true

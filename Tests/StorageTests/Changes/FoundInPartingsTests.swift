@@ -120,6 +120,43 @@ struct FoundInPartingsTests {
         try await f.drain()
     }
 
+    @Test("Seeds 2424, 70294: a move into a refused list, and out of it again, is told of when the list is discarded")
+    func discardedWithMoves() async throws {
+        let f = try await refusedList()
+        try f.sql("UPDATE card SET idList = 'n' WHERE id = 'c1'")
+        // The move waits for the list.
+        #expect(try await f.claim().changes.isEmpty)
+        try f.sql("UPDATE card SET idList = 'l1' WHERE id = 'c1'")
+        let move = try #require(try await f.store.queued().first { $0.change.record.id == "c1" }?.change.id)
+        let failure = try #require(try await f.store.failures().first?.queued.change.id)
+        let told = try await f.store.dependants(of: failure)
+        #expect(told.contains(move))
+        let gone = try await f.store.discard(failure)
+        #expect(Set(gone) == Set(told + [failure]))
+        #expect(try f.int("SELECT count(*) FROM sync_event WHERE kind = 'discarded' AND id = 'c1'") == 1)
+        #expect(try f.int("SELECT count(*) FROM sync_event WHERE kind = 'cancelled'") == 0)
+        #expect(try f.card("idList") == "l1")
+        try await f.drain()
+    }
+
+    @Test("The same where the list's create is taken back before it was ever sent")
+    func cancelledWithMoves() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('n', 'N', 'b1')")
+        try f.sql("UPDATE card SET idList = 'n' WHERE id = 'c1'")
+        try f.sql("UPDATE card SET idList = 'l1' WHERE id = 'c1'")
+        let queued = try await f.store.queued().map(\.change.id)
+        guard case .cancelled(let keys) = try await f.store.cancel(queued[0]) else {
+            Issue.record("not taken back")
+            return
+        }
+        // Whatever left the queue is named.
+        let left = try await f.store.queued().map(\.change.id)
+        #expect(Set(keys) == Set(queued).subtracting(left) && keys.count > 1)
+        #expect(try f.card("idList") == "l1")
+    }
+
     @Test("What was sent into a list of which nobody knows whether it was made goes again as it was")
     func discardedInDoubt() async throws {
         let f = try Fixture()
