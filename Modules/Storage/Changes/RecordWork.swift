@@ -43,6 +43,9 @@ struct RecordWork {
     /// The version held; 0 where the server has acknowledged nothing.
     var version: Int64 { stored?.version ?? 0 }
 
+    /// Whether the record is dead by the server's word, and nothing of it waits.
+    var isOver: Bool { stored != nil && !base.isLive && changes.isEmpty }
+
     /// What the row is to show.
     var shown: RecordState { replay.state(of: changes, onto: base) }
 

@@ -37,7 +37,17 @@ struct RowsAtRest {
         for work in ordered.reversed() where !work.shown.isLive && work.row != nil {
             try remove(db, work, &touched)
         }
+        if hasHeld { for work in ordered where work.isOver { try forgetOlder(db, work) } }
         return touched
+    }
+
+    /// A verdict said that the record is dead, and no page brings a tombstone of it here: what was held of it before waits for
+    /// nothing any more (seed 1557).
+    private func forgetOlder(_ db: Database, _ work: RecordWork) throws {
+        guard let held = try HeldRecords.version(db, work.record), held <= work.version,
+            try !RowWriter(work.entity).exists(db, work.record.id)
+        else { return }
+        try HeldRecords.forget(db, work.record)
     }
 
     /// Writes a live row, or holds the record.

@@ -5,7 +5,8 @@ import SyncCore
 ///
 /// Each change remembers the offset that it was stamped with and the greatest stamp that had been seen by then. When the
 /// measured offset differs by more than a second, its stamp is shifted, order kept, and never to or below what had been
-/// seen: an edit made after seeing a value beats it, whatever the clocks say. What was sent once keeps its stamps.
+/// seen: an edit made after seeing a value beats it, whatever the clocks say. What was sent once keeps its stamps, and what
+/// was written over it later stays above it.
 enum ClockOffset {
     /// Smaller differences are the network's.
     private static let tolerance: Int64 = 1_000
@@ -36,18 +37,30 @@ enum ClockOffset {
         let rows = try Row.fetchCursor(
             db,
             sql: """
-                SELECT position, stamp, coalesce("offset", 0), seen FROM sync_change
-                WHERE state = 0 AND device IS NULL AND sequence = position ORDER BY position
+                SELECT position, stamp, coalesce("offset", 0), seen, entity, id,
+                  state = 0 AND device IS NULL AND sequence = position
+                FROM sync_change ORDER BY position
                 """)
         let update = try db.cachedStatement(
             sql: "UPDATE sync_change SET stamp = ?, \"offset\" = ? WHERE position = ?")
         var last: (original: Int64, shifted: Int64) = (.max, 0)
+        // What was written after a change that keeps its stamp was written over it, whatever the clock says by now.
+        var floors: [RecordKey: Int64] = [:]
         while let row = try rows.next() {
             let (position, stamp, offset, seen): (Int64, Int64, Int64, Int64) = (row[0], row[1], row[2], row[3])
+            let record = RecordKey(row[4], row[5])
+            guard row[6] else {
+                floors[record] = max(floors[record] ?? 0, stamp)
+                continue
+            }
             var shifted = max((stamp >> 16) + measured - offset, 0) << 16 | (stamp & 0xffff)
             shifted = max(shifted, seen + 1)
             if stamp > last.original { shifted = max(shifted, last.shifted + 1) }
             last = (stamp, shifted)
+            if let floor = floors[record] {
+                shifted = max(shifted, floor + 1)
+                floors[record] = shifted
+            }
             try update.execute(arguments: [shifted, measured, position])
         }
     }

@@ -80,6 +80,14 @@ struct Ledger {
         known = Set(entries.keys)
     }
 
+    /// What is aside as the app asks for it to be tried again or given up: it may have been set aside since the last look.
+    mutating func noteAside(_ facts: DeviceFacts) {
+        for change in facts.queue where change.state >= 3 {
+            wasAside.insert(change.key)
+            if change.state == 4 { wasSetAside.insert(change.key) }
+        }
+    }
+
     /// Takes over what the queue holds now, and finds out what took in what is not there any more.
     /// - Parameters:
     ///   - accepted: keys that the server has done or merged.
@@ -91,9 +99,8 @@ struct Ledger {
                 Entry(
                     key: change.key, sequence: change.sequence, record: change.record,
                     operation: [.create, .update, .delete][Int(change.operation)], stamp: .zero))
-            if change.state >= 3 { wasAside.insert(change.key) }
-            if change.state == 4 { wasSetAside.insert(change.key) }
         }
+        noteAside(facts)
         let present = Set(facts.queue.map(\.key))
         var lost: [Entry] = []
         for (record, keys) in byRecord {

@@ -493,4 +493,45 @@ struct FoundBySeedsTests {
         #expect(after[0] == before[0])
         #expect(after[1] < before[1])
     }
+
+    @Test("Seed 71545: an edit over one that keeps its stamps stays above it when the clock is set back; others move")
+    func shiftedOverSent() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET name = 'First' WHERE id = 'c1'")
+        _ = try await f.claim()
+        try f.sql("UPDATE list SET name = 'Other' WHERE id = 'l1'")
+        try f.sql("UPDATE card SET name = 'Second' WHERE id = 'c1'")
+        try f.sql("DELETE FROM card WHERE id = 'c1'")
+        let before = try f.changes()
+        try #require(before.map(\.operation) == [.update, .update, .update, .delete])
+        try await f.store.setClockOffset(milliseconds: -50_000)
+        let after = try f.changes().map(\.stamp)
+        #expect(after[0] == before[0].stamp)
+        #expect(after[1].milliseconds == before[1].stamp.milliseconds - 50_000)
+        // The last word on this device is the last word on the server.
+        #expect(after[2] > after[0] && after[3] > after[2])
+        #expect(after[3].milliseconds < before[3].stamp.milliseconds + 1_000)
+    }
+
+    @Test("Seeds 1557, 71715: what waited here for its parent is held no more once the server did this device's delete")
+    func heldAndDeleted() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.insertCard("n")
+        let create = try await f.claim()
+        try await f.settle((create.keys[0], .unanswered))
+        try f.sql("DELETE FROM card WHERE id = 'n'")
+        try f.sql("DELETE FROM list WHERE id = 'l1'")
+        try await f.apply(record("card", "n", 20, ["name": "N", "idList": "l1", "pos": 1.0]))
+        #expect(try await f.store.position().held == 1)
+        let claim = try await f.claim()
+        try #require(claim.told.prefix(2) == ["create card n", "delete card n"])
+        try await f.settle((claim.keys[0], .applied(20)))
+        #expect(try await f.store.position().held == 1)
+        // The page leaves the tombstone out, since it follows from this change.
+        try await f.settle((claim.keys[1], .applied(21)))
+        #expect(try await f.store.position().held == 0)
+        #expect(try !f.hasCard("n"))
+    }
 }
