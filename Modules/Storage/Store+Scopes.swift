@@ -52,18 +52,22 @@ extension Store {
         return removed
     }
 
-    /// Takes away what was kept of roots that are not asked for any more, as far as it is decided by now.
+    /// Takes away what was kept of roots that are not asked for any more, as far as it is decided by now, and what was made
+    /// under records that left.
     /// - Returns: how many rows went.
     @discardableResult
     public func evictLeaving() throws(StoreFailure) -> Int {
-        guard let scopes = try look("reading the scopes", { try Scopes.read($0) }), !scopes.leaving.isEmpty else {
-            return 0
+        let isIdle = try look("reading the scopes") { db in
+            guard let scopes = try Scopes.read(db) else { return true }
+            return try scopes.leaving.isEmpty && !HeldRecords.hasStrays(db)
         }
+        guard !isIdle else { return 0 }
         let schema = schema
         let now = now
         let removed = try perform("taking dropped roots away") { db -> Int in
             guard var scopes = try Scopes.read(db) else { return 0 }
             let before = scopes
+            try HeldRecords.dropStrays(db, upTo: scopes.asked.values.min() ?? .max, now: now)
             let removed = try context.derivingAll(db, now: now) { try Self.evict(db, &scopes, schema) }
             if scopes != before { try scopes.write(db) }
             return removed
