@@ -55,20 +55,18 @@ enum HeldRecords {
         }
     }
 
-    /// What was made under a record that left goes, with what waits for it: everything that is asked for is here up to a later
-    /// version, and that one has not come back. If it comes later, all that is under it has new versions.
-    static func dropStrays(_ db: Database, upTo version: Int64, now: Int64) throws {
-        let strays = try fetch(db, "WHERE reason = ? AND version <= ?", [HeldRecord.Reason.stray.rawValue, version])
-        var open = strays
-        while let stray = open.popLast() {
-            open += try waiting(db, for: stray.key)
-            try forget(db, stray.key)
-            if try !Base.hasRemaining(db, stray.key) { try StoredRecord.delete(db, stray.key) }
-            try Journal.event(db, .gone, stray.key, at: now)
+    /// What stands under records that are not here, as verdicts say, up to a version, and what waits for it.
+    static func strays(_ db: Database, upTo version: Int64) throws -> [ServerRecord] {
+        var found = try fetch(db, "WHERE reason = ? AND version <= ?", [HeldRecord.Reason.stray.rawValue, version])
+        var next = 0
+        while next < found.count {
+            found += try waiting(db, for: found[next].key)
+            next += 1
         }
+        return found
     }
 
-    /// Whether any waits to be dropped.
+    /// Whether there are any.
     static func hasStrays(_ db: Database) throws -> Bool {
         let sql = "SELECT 1 FROM sync_held WHERE reason = ? LIMIT 1"
         return try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [HeldRecord.Reason.stray.rawValue]) != nil
@@ -145,7 +143,7 @@ public struct HeldRecord: Sendable, Hashable {
         case constraint
         /// It was deleted or left, but it or something under it has unsent changes; a leave waits for those that were sent.
         case unsent
-        /// It was made here under a record that left this device since: it goes, unless that one comes back with the pages.
+        /// A verdict put it under a record of which nothing is known here: it goes, unless that one comes with the pages.
         case stray
     }
 

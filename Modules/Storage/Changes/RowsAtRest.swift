@@ -59,9 +59,11 @@ struct RowsAtRest {
         return changed
     }
 
-    /// Whether the record was made here under one that left this device, of which nothing is known any more.
+    /// Whether the record stands under one of which nothing is known on a device that holds chosen roots: that one left, and
+    /// the record was made or changed here; or it was moved there, and no page says so where it had come to no root of this
+    /// device's.
     private func isStray(_ db: Database, _ work: RecordWork) throws -> Bool {
-        guard work.row == nil, let parent = try missingParent(db, of: work), try Scopes.read(db) != nil else {
+        guard let parent = try missingParent(db, of: work), try Scopes.read(db) != nil else {
             return false
         }
         let known = """

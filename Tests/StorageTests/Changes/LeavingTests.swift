@@ -203,6 +203,7 @@ struct LeavingTests {
         let f = try await stray()
         // The page of the verdict may bring the list.
         try await f.store.evictLeaving()
+        try await f.store.evictLeaving(isPulled: false)
         #expect(try await f.store.held().map(\.reason) == [.stray])
         try await page(f, upTo: 12)
         try await f.store.evictLeaving()
@@ -215,6 +216,34 @@ struct LeavingTests {
         try await page(f, record("list", "l1", 11, ["name": "List", "idBoard": "b1", "pos": 1.0]), upTo: 12)
         try await f.store.evictLeaving()
         #expect(try f.card("idList", "c2") == "l1")
+        #expect(try f.int("SELECT count(*) FROM sync_held") == 0)
+    }
+
+    @Test(
+        "DL-13 a list that somebody moved, a verdict says, to where no page follows leaves with its cards (seed 3518)")
+    func movedElsewhere() async throws {
+        let f = try await fixture()
+        let key = try await edit(f, "UPDATE list SET name = 'Mine' WHERE id = 'l1'")
+        try f.sql("UPDATE card SET desc = 'mine' WHERE id = 'c1'")
+        try await f.settle((key, .merged(record("list", "l1", 12, ["name": "List", "idBoard": "far", "pos": 1.0]))))
+        try await page(f, upTo: 12)
+        try await f.store.evictLeaving(isPulled: false)
+        #expect(try f.hasCard())
+        try await f.store.evictLeaving()
+        #expect(try f.text("SELECT group_concat(id) FROM list") == "l2")
+        try await expectNothing(f)
+        #expect(try await f.store.failures().map(\.reason.code) == ["gone"])
+    }
+
+    @Test("DL-13 a card that somebody moved to a list which the page brings stays")
+    func movedToNew() async throws {
+        let f = try await fixture()
+        let key = try await edit(f)
+        try await f.settle((key, .merged(record("card", "c1", 12, ["name": "Mine", "idList": "l3", "pos": 1.0]))))
+        #expect(try f.card("idList") == "l1")
+        try await page(f, record("list", "l3", 11, ["name": "New", "idBoard": "b1", "pos": 3.0]), upTo: 12)
+        try await f.store.evictLeaving()
+        #expect(try f.card("idList") == "l3")
         #expect(try f.int("SELECT count(*) FROM sync_held") == 0)
     }
 }
