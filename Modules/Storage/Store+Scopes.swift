@@ -52,24 +52,43 @@ extension Store {
         return removed
     }
 
-    /// Takes away what was kept of roots that are not asked for any more, as far as it is decided by now.
+    /// Takes away what was kept of roots that are not asked for any more, as far as it is decided by now, and what was made
+    /// or moved under records that are not here.
+    /// - Parameter isPulled: whether everything that is asked for is here.
     /// - Returns: how many rows went.
     @discardableResult
-    public func evictLeaving() throws(StoreFailure) -> Int {
-        guard let scopes = try look("reading the scopes", { try Scopes.read($0) }), !scopes.leaving.isEmpty else {
-            return 0
+    public func evictLeaving(isPulled: Bool = true) throws(StoreFailure) -> Int {
+        let isIdle = try look("reading the scopes") { db in
+            guard let scopes = try Scopes.read(db) else { return true }
+            return try scopes.leaving.isEmpty && !HeldRecords.hasStrays(db)
         }
+        guard !isIdle else { return 0 }
         let schema = schema
         let now = now
         let removed = try perform("taking dropped roots away") { db -> Int in
             guard var scopes = try Scopes.read(db) else { return 0 }
             let before = scopes
-            let removed = try context.derivingAll(db, now: now) { try Self.evict(db, &scopes, schema) }
+            let removed = try context.derivingAll(db, now: now) {
+                let strays = try isPulled ? dropStrays(db, scopes, now) : 0
+                return try strays + Self.evict(db, &scopes, schema)
+            }
             if scopes != before { try scopes.write(db) }
             return removed
         }
         if removed > 0 { appliedSpeakers.speak() }
         return removed
+    }
+
+    /// What verdicts put under records that have not come with the pages since leaves like all that a page says to leave. If such
+    /// a record comes later, all that is under it has new versions.
+    private func dropStrays(_ db: Database, _ scopes: Scopes, _ now: Int64) throws -> Int {
+        let strays = try HeldRecords.strayed(db, upTo: scopes.asked.values.min() ?? .max)
+        guard !strays.isEmpty else { return 0 }
+        return try RowWriter.applying(db) {
+            let applier = try SliceApplier(db, context, now: now)
+            try applier.apply(strays.map { ServerRecord(key: $0.key, version: $0.version, presence: .gone) })
+            return applier.report.deleted
+        }
     }
 
     private static func evict(_ db: Database, _ scopes: inout Scopes, _ schema: Schema) throws -> Int {

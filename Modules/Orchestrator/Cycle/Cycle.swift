@@ -108,7 +108,7 @@ extension SyncEngine {
                 step = machine.fullPassEnded(end, hasBatch: take.claim != nil)
             case .finish(let end):
                 if let claim = take.claim { try await giveBack(claim) }
-                if position.scopes != nil { report.removed += try await store.evictLeaving() }
+                if position.scopes != nil { report.removed += try await store.evictLeaving(isPulled: end == .complete) }
                 // What was not taken away for want of the app's word keeps the two from being in step.
                 let end = end == .complete && position.awaitsConfirmation ? .awaitsConfirmation : end
                 reached = position.lowest

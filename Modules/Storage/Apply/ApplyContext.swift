@@ -67,15 +67,18 @@ struct ApplyContext: Sendable {
     private static func hold(
         _ db: Database, _ record: ServerRecord, _ reason: ChangeTable.HoldReason, _ schema: Schema
     ) throws {
+        // What left waits for its changes only, whatever they come to.
+        if record.presence == .live, try HeldRecords.find(db, record.key)?.presence == .gone { return }
         switch reason {
         case .unsentUnder:
             try HeldRecords.hold(db, record, .unsent, detail: "something under it has unsent changes")
         case .broken(let detail): try HeldRecords.hold(db, record, .constraint, detail: detail)
-        case .missingParent:
+        case .missingParent, .strayed:
             guard let entity = schema[record.key.entity] else { return }
             let table = AppliedTable(db, entity, schema, foreignKeys: [:])
             guard let missing = try table.missing(record.key, record.fields) else { return }
-            try HeldRecords.hold(db, record, .parent, detail: "\(missing) is not here", waits: missing)
+            let waits: HeldRecord.Reason = reason == .strayed ? .stray : .parent
+            try HeldRecords.hold(db, record, waits, detail: "\(missing) is not here", waits: missing)
         }
     }
 }

@@ -55,6 +55,23 @@ enum HeldRecords {
         }
     }
 
+    /// What stands under records that are not here, as verdicts say, up to a version, and what waits for it.
+    static func strayed(_ db: Database, upTo version: Int64) throws -> [ServerRecord] {
+        var found = try fetch(db, "WHERE reason = ? AND version <= ?", [HeldRecord.Reason.stray.rawValue, version])
+        var next = 0
+        while next < found.count {
+            found += try waiting(db, for: found[next].key)
+            next += 1
+        }
+        return found
+    }
+
+    /// Whether there are any.
+    static func hasStrays(_ db: Database) throws -> Bool {
+        let sql = "SELECT 1 FROM sync_held WHERE reason = ? LIMIT 1"
+        return try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [HeldRecord.Reason.stray.rawValue]) != nil
+    }
+
     /// Whether a record that is held has died since, by what is known here.
     private static func isKnownDead(_ db: Database, _ record: ServerRecord) throws -> Bool {
         guard let stored = try StoredRecord.read(db, record.key) else { return false }
@@ -124,8 +141,10 @@ public struct HeldRecord: Sendable, Hashable {
         case type
         /// A constraint of the app's table.
         case constraint
-        /// It was deleted or left, but it or something under it has unsent changes.
+        /// It was deleted or left, but it or something under it has unsent changes; a leave waits for those that were sent.
         case unsent
+        /// A verdict put it under a record of which nothing is known here: it goes, unless that one comes with the pages.
+        case stray
     }
 
     public var record: RecordKey

@@ -20,6 +20,15 @@ enum Removal {
         return false
     }
 
+    /// Whether a change of this record was sent and has no verdict, whether it waits for one or was set aside without.
+    static func hasUndecided(_ db: Database, _ key: RecordKey) throws -> Bool {
+        let sql = """
+            SELECT 1 FROM sync_change c WHERE entity = ? AND id = ? AND (state IN (1, 2, 5)
+              OR state = 4 AND EXISTS (SELECT 1 FROM sync_failure f WHERE f.key = c.key AND f.uncertain = 1)) LIMIT 1
+            """
+        return try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [key.entity, key.id]) != nil
+    }
+
     /// Whether a row under this one is kept on this device alone.
     static func hasLocal(_ db: Database, _ key: RecordKey, _ schema: Schema) throws -> Bool {
         guard try !Drafts.localRoots(db).isEmpty else { return false }

@@ -216,7 +216,7 @@ final class SliceApplier {
         case .unknownEntity: try noteUnknown(record.key)
         case .type, .constraint:
             if isNew { try Journal.event(db, .quarantined, record.key, detail: detail, at: now) }
-        case .parent, .unsent: break
+        case .parent, .unsent, .stray: break
         }
     }
 
@@ -274,13 +274,17 @@ final class SliceApplier {
         if let stored, stored.version > record.version, try !pass.isNew(db, record.key) { return .done }
         let changes = try Base.remaining(db, of: record.key, context.schema)
         let row = try table.writer.read(db, record.key.id)
-        let before = Base.state(stored: stored, changes: changes, row: row, entity: table.entity)
+        var before = Base.state(stored: stored, changes: changes, row: row, entity: table.entity)
+        let isAway = before.isAway && record.presence != .live
+        if before.isAway { before.fields = Base.named(in: changes, over: nil) }
         let isLoss = try pass.journalsLosses && stored != nil && pass.isNew(db, record.key)
         // What was dead in the old history had no row to lose.
         if isLoss, before.isLive {
             try noteLosses(record, before, table.entity)
         }
-        var server = RecordState(isLive: record.presence == .live, fields: before.fields, stamps: before.stamps)
+        var server = RecordState(
+            isLive: record.presence == .live, fields: isAway ? [:] : before.fields, stamps: before.stamps,
+            isAway: isAway)
         for field in table.entity.fields {
             if let value = record.fields[field.name] {
                 server.fields[field.name] = value
@@ -323,15 +327,12 @@ final class SliceApplier {
     private func remove(_ record: ServerRecord, _ table: AppliedTable) throws -> Taken {
         try marks.flush()
         let stored = try StoredRecord.read(db, record.key)
-        if let stored, stored.version > record.version, try !pass.isNew(db, record.key) { return .done }
         if record.presence == .gone {
-            if try hasQueue && Removal.hasLocal(db, record.key, context.schema) {
-                return .held(.unsent, "something under it stays on this device")
-            }
-            for key in try Removal.family(db, record.key, context.schema) where hasQueue {
-                try context.setAsideGone(db, key, now)
-            }
-            try Journal.event(db, .gone, record.key, at: now)
+            // Its version tells when it left, and what is held may come from a later verdict: that says nothing of where the
+            // record is, and no later page brought it, since that one would stand here instead.
+            if let held = try leaves(record.key) { return held }
+        } else if let stored, stored.version > record.version, try !pass.isNew(db, record.key) {
+            return .done
         } else if hasQueue {
             if try Base.hasRemaining(db, record.key) { return try rebase(record, table) }
             if try Removal.hasUnsentBelow(db, record.key, context.schema) {
@@ -353,6 +354,24 @@ final class SliceApplier {
         try wait(below)
         report.touched.append(record.key)
         return .done
+    }
+
+    /// A record left all roots that are asked for: what of it was never sent is set aside, and the rows may go.
+    /// - Returns: why it must wait, if it must.
+    private func leaves(_ key: RecordKey) throws -> Taken? {
+        if hasQueue {
+            let family = try Removal.family(db, key, context.schema)
+            if try Removal.hasLocal(db, key, context.schema) {
+                return .held(.unsent, "something under it stays on this device")
+            }
+            // What was sent may have been done: its verdict comes to a record that is here (Decision 195).
+            if try family.contains(where: { try Removal.hasUndecided(db, $0) }) {
+                return .held(.unsent, "changes of it, or under it, were sent and are not decided")
+            }
+            for member in family { try context.setAsideGone(db, member, now) }
+        }
+        try Journal.event(db, .gone, key, at: now)
+        return nil
     }
 
     /// What stands under a record that died, and was not said to be dead itself: it may live under another parent, of

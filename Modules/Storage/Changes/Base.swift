@@ -24,6 +24,8 @@ enum Base {
     static func state(
         stored: StoredRecord?, changes: [StoredChange], row: [String: FieldValue]?, entity: EntitySchema
     ) -> RecordState {
+        // Not even `old` of what waits says what it is by now.
+        if let base = stored?.base, base.isAway { return base }
         let isLive: Bool =
             if let base = stored?.base { base.isLive } else if let first = changes.first {
                 first.operation != .create

@@ -17,6 +17,8 @@ struct ChangeTable: Sendable {
         case unsentUnder
         /// A row that it refers to is not there.
         case missingParent
+        /// The same, and nothing is known of that one.
+        case strayed
         /// A constraint of the app's table, or a value of another type than declared.
         case broken(String)
     }

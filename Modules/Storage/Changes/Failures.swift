@@ -11,16 +11,9 @@ enum Failures {
         case none = 0
         /// It never got a verdict, and the row still shows it.
         case shown = 1
-        /// It never got a verdict, and the row is gone (the record left all scopes).
-        case gone = 2
 
         /// Whether it never got a verdict, so that only its own key may be sent again.
-        var isUncertain: Bool {
-            switch self {
-            case .kept, .none: false
-            case .shown, .gone: true
-            }
-        }
+        var isUncertain: Bool { self == .shown }
     }
 
     static func insert(
@@ -36,12 +29,9 @@ enum Failures {
         ])
     }
 
-    /// The row of a failed change goes: what was kept in it is in the failure alone.
+    /// The row of a refused change goes: what was kept in it is in the failure alone.
     static func hide(_ db: Database, key: String) throws {
-        let sql = """
-            UPDATE sync_failure SET uncertain = CASE uncertain WHEN -1 THEN 0 WHEN 1 THEN 2 ELSE uncertain END
-            WHERE key = ?
-            """
+        let sql = "UPDATE sync_failure SET uncertain = 0 WHERE key = ? AND uncertain = -1"
         try db.cachedStatement(sql: sql).execute(arguments: [key])
     }
 

@@ -7,11 +7,14 @@ struct RecordState: Hashable {
     /// Of this device's own writes that the server took before earlier ones of theirs were decided: what is older does
     /// not show above them.
     var stamps: [String: Stamp] = [:]
+    /// The record left this device, and nothing is known of it: only a create, or a page, makes a row of it (Decision 195).
+    var isAway = false
 
     /// Stands among ``stamps`` for a write of any field, which brings the record back from older deletes.
     static let life = ""
 
     static let absent = RecordState(isLive: false, fields: [:])
+    static let away = RecordState(isLive: false, fields: [:], isAway: true)
 }
 
 /// What the device shows of a record: its base with the unsent changes on top (I6).
@@ -29,6 +32,7 @@ struct Replay {
     /// One more change on top.
     func apply(_ change: StoredChange, to state: inout RecordState) {
         switch change.operation {
+        case .update where state.isAway, .delete where state.isAway: return
         case .delete:
             if let later = state.stamps[RecordState.life], later > change.stamp { return }
             state.isLive = false

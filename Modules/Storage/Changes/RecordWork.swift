@@ -59,6 +59,7 @@ struct RecordWork {
         guard server.version >= version else { return false }
         var extra = stored?.extra ?? [:]
         base.isLive = server.presence == .live
+        if base.isLive { base.isAway = false }
         for (name, value) in server.fields {
             if entity.field(name) == nil { extra[name] = value } else { base.fields[name] = value }
         }
@@ -73,6 +74,7 @@ struct RecordWork {
     ///     here say. The server goes by its own clock, where one of them was clamped.
     mutating func accept(_ change: StoredChange, version: Int64?, raises: Bool, isNow: Bool) {
         if let version, version <= self.version { return remove(change.key) }
+        if passesBy(change) { return remove(change.key) }
         if isNow {
             base.stamps[RecordState.life] = nil
             for name in change.fields.keys { base.stamps[name] = nil }
@@ -98,6 +100,10 @@ struct RecordWork {
     /// The change was decided, and `server` is what came of it: it becomes the base, unless a newer one is held.
     /// - Returns: whether it was taken.
     mutating func merge(_ change: StoredChange, into server: ServerRecord) -> Bool {
+        if passesBy(change) {
+            remove(change.key)
+            return false
+        }
         // A field that the answer does not name is as it was sent.
         if server.version >= version {
             replay.apply(change, to: &base)
@@ -109,7 +115,7 @@ struct RecordWork {
 
     /// Of a record that is still to come as a whole, what a change named is as the server says, and nothing else.
     mutating func takeNamed(by change: StoredChange, from server: ServerRecord) {
-        guard server.presence == .live, change.operation != .delete else { return }
+        guard server.presence == .live, change.operation != .delete, !passesBy(change) else { return }
         // A field that the answer does not name is as it was sent.
         replay.apply(change, to: &base)
         for name in change.fields.keys { if let value = server.fields[name] { base.fields[name] = value } }
@@ -119,6 +125,13 @@ struct RecordWork {
     mutating func awaitPage() {
         if stored == nil { stored = StoredRecord(version: 0) }
     }
+
+    /// What the server says of the record is this device's to keep, although nothing of it was here.
+    mutating func comeBack() { base.isAway = false }
+
+    /// Whether what comes of the change is not for this device to keep: its record left. If it came back, or comes with this very
+    /// change, a page brings it; nobody here had a base over which a page could leave it out.
+    func passesBy(_ change: StoredChange) -> Bool { base.isAway && change.operation != .create }
 
     /// A change was decided before earlier ones of its record: what those say of its fields is older, and shows no more.
     private mutating func noteStamps(_ change: StoredChange) {
@@ -173,6 +186,12 @@ struct RecordWork {
         changes.insert(change, at: index)
         guard change.operation != .delete else { return }
         for (name, delta) in change.fields { rebase(name, onto: delta.new, from: index + 1) }
+    }
+
+    /// Before a change comes in that the row did not show: where nothing of the record is here, it left since, and its base is
+    /// no more than that.
+    mutating func lookWhetherAway() {
+        if stored == nil, row == nil, changes.isEmpty { base = .away }
     }
 
     /// The change's deltas, or operation, are others from now on; the record's later changes go from them.
@@ -231,6 +250,7 @@ struct RecordWork {
         var next = stored
         if changes.isEmpty {
             // Without unsent changes the row says it all; a dead record has none, and is known by its version.
+            next = base.isAway ? nil : next
             next?.base = base.isLive ? nil : RecordState.absent
         } else {
             // Where the server never said anything, the first change tells the base: a create, over nothing.

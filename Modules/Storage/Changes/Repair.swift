@@ -142,8 +142,13 @@ extension Settling {
         var next = try successor(db, of: change)
         next.conflicts = 0
         if var work = try takeWork(db, change.record) {
-            if change.operation != .create { next.fields = rebased(next, onto: work.state(before: next.position)) }
-            if work.isShowing(change.key) { work.replace(change.key, with: next) } else { work.insert(next) }
+            let isShowing = work.isShowing(change.key)
+            if !isShowing { work.lookWhetherAway() }
+            // Over what is not here it says what it said.
+            if change.operation != .create, !work.base.isAway {
+                next.fields = rebased(next, onto: work.state(before: next.position))
+            }
+            if isShowing { work.replace(change.key, with: next) } else { work.insert(next) }
             works[change.record] = work
         }
         try ChangeRows.replace(db, next)

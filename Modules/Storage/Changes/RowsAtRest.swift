@@ -20,7 +20,7 @@ struct RowsAtRest {
             // A record may have another of its own entity as its parent: what waits for one is tried again after it.
             var waiting: [RecordWork] = []
             for work in open {
-                if try isMissingParent(db, work) {
+                if try missingParent(db, of: work) != nil {
                     waiting.append(work)
                 } else {
                     if try attempt(db, work) { touched.append(work.record) }
@@ -29,7 +29,10 @@ struct RowsAtRest {
             }
             if waiting.count == open.count {
                 // A dead record that only an edit shows waits for that edit, not for the parent that the edit names.
-                for work in waiting { try hold(db, work, work.base.isLive ? .missingParent : .unsentUnder) }
+                for work in waiting {
+                    let reason: ChangeTable.HoldReason = try isStray(db, work) ? .strayed : .missingParent
+                    try hold(db, work, work.base.isLive ? reason : .unsentUnder)
+                }
                 break
             }
             open = waiting
@@ -66,16 +69,31 @@ struct RowsAtRest {
         return changed
     }
 
-    /// Whether a declared parent's row is not there: its child's row would break the app's foreign key at the commit.
-    private func isMissingParent(_ db: Database, _ work: RecordWork) throws -> Bool {
+    /// Whether the record stands under one of which nothing is known on a device that holds chosen roots: that one left, and
+    /// the record was made or changed here; or it was moved there, and no page says so where it had come to no root of this
+    /// device's.
+    private func isStray(_ db: Database, _ work: RecordWork) throws -> Bool {
+        guard let parent = try missingParent(db, of: work), try Scopes.read(db) != nil else {
+            return false
+        }
+        let known = """
+            SELECT 1 FROM sync_record WHERE entity = ?1 AND id = ?2
+            UNION ALL SELECT 1 FROM sync_change WHERE entity = ?1 AND id = ?2
+            UNION ALL SELECT 1 FROM sync_held WHERE entity = ?1 AND id = ?2 LIMIT 1
+            """
+        return try Row.fetchOne(db.cachedStatement(sql: known), arguments: [parent.entity, parent.id]) == nil
+    }
+
+    /// A declared parent whose row is not there: its child's row would break the app's foreign key at the commit.
+    func missingParent(_ db: Database, of work: RecordWork) throws -> RecordKey? {
         let fields = work.shown.fields
         for field in work.entity.parents {
             guard let target = field.reference?.entity, let parent = table.schema[target],
                 case .string(let id)? = fields[field.name]
             else { continue }
-            if try !RowWriter(parent).exists(db, id) { return true }
+            if try !RowWriter(parent).exists(db, id) { return RecordKey(target, id) }
         }
-        return false
+        return nil
     }
 
     /// Takes a row away with what is under it, unless something there has unsent changes.

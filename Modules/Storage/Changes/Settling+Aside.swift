@@ -20,10 +20,11 @@ extension Settling {
                 of: change, now: now)
         }
         var work = try takeWork(db, change.record)
+        if work?.base.isAway == true, try isToKeep(db, record) { work?.comeBack() }
         if try isLeftToPass(db, change) {
             work?.takeNamed(by: change, from: record)
             work?.awaitPage()
-        } else if work?.take(record) == true {
+        } else if work?.passesBy(change) == false, work?.take(record) == true {
             noteRaised(change.record)
         }
         if let deltas {
@@ -151,7 +152,7 @@ extension Settling {
         if change.operation == .create { firstAside = min(firstAside ?? change.position, change.position) }
     }
 
-    /// Sets everything of a record aside that waits: it left all scopes (PROTOCOL.md, `gone`).
+    /// Sets everything of a record aside that waits, and never left: it left all scopes (PROTOCOL.md, `gone`).
     mutating func setAllAside(_ db: Database, of record: RecordKey, _ reason: SetAsideReason) throws {
         for change in try Base.remaining(db, of: record, table.schema) {
             guard change.state != .failed else {
@@ -160,7 +161,7 @@ extension Settling {
                 continue
             }
             try ChangeRows.setState(db, position: change.position, .failed)
-            try Failures.insert(db, change, reason, doubt: change.wasSent ? .gone : .none, now: now)
+            try Failures.insert(db, change, reason, doubt: change.wasSent ? .shown : .none, now: now)
             try ChangeNotes.event(db, "setAside", of: change, detail: try ReasonCodec.json(reason), now: now)
         }
     }

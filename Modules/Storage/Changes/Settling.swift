@@ -149,9 +149,8 @@ struct Settling {
         if let serverID { try table.map(db, change.record, serverID) }
         if var work = try takeWork(db, change.record) {
             // The server's last word of it may wait for its parent: the change was done over that.
-            if hasHeld, let held = try HeldRecords.find(db, change.record), held.version > work.version {
-                _ = work.take(held)
-            }
+            let held = try hasHeld ? HeldRecords.find(db, change.record) : nil
+            if let held, held.presence != .gone, held.version > work.version { _ = work.take(held) }
             let isPages = try isLeftToPass(db, change)
             if isPages { work.awaitPage() }
             let isNext = !isPages && (work.version == change.baseVersion ?? 0 || raised.contains(change.record))
@@ -178,6 +177,7 @@ struct Settling {
             } else {
                 work.accept(change, version: version, raises: raises, isNow: !isRepeated)
             }
+            if held?.presence == .gone { try endLeave(db, work, by: change, named: change.fields.mapValues(\.new)) }
             works[change.record] = work
         }
         try drop(db, change)
@@ -201,6 +201,7 @@ struct Settling {
     private mutating func merged(_ db: Database, _ change: StoredChange, _ record: ServerRecord) throws {
         try noteLosers(db, change, record)
         if var work = try takeWork(db, change.record) {
+            if work.base.isAway, try isToKeep(db, record) { work.comeBack() }
             if try isLeftToPass(db, change) {
                 work.takeNamed(by: change, from: record)
                 work.awaitPage()
@@ -208,10 +209,31 @@ struct Settling {
             } else if work.merge(change, into: record) {
                 noteRaised(change.record)
             }
+            if hasHeld, try HeldRecords.find(db, change.record)?.presence == .gone, record.presence == .live {
+                try endLeave(db, work, by: change, named: record.fields)
+            }
             works[change.record] = work
         }
         try drop(db, change)
         try ChangeRows.release(db, blockedBy: change.key)
+    }
+
+    /// Whoever holds everything holds what a verdict shows to live, also where a tombstone had taken it; who holds chosen roots
+    /// waits for the page.
+    func isToKeep(_ db: Database, _ record: ServerRecord) throws -> Bool {
+        try record.presence == .live && Scopes.read(db) == nil
+    }
+
+    /// A leave that waited for its record's changes is over where what was decided just now puts the record under one that is
+    /// here. No page would say so: it may leave out what follows from a change of its request. If that one leaves, too, the
+    /// record goes with it.
+    private func endLeave(
+        _ db: Database, _ work: RecordWork, by change: StoredChange, named fields: [String: FieldValue]
+    ) throws {
+        guard !isRepeated, change.operation != .delete, work.shown.isLive else { return }
+        let moves = work.entity.parents.filter { fields[$0.name] != nil }
+        guard !moves.isEmpty, try RowsAtRest(table: table).missingParent(db, of: work) == nil else { return }
+        try HeldRecords.forget(db, change.record)
     }
 
     /// Whether the page of a pass over another history must tell of the record first.

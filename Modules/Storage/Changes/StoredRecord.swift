@@ -41,12 +41,16 @@ struct StoredRecord: Hashable {
             .execute(arguments: [record.entity, record.id])
     }
 
-    /// `{"deleted":true,"fields":{…},"stamps":{…}}`, values in the wire's form.
+    /// `{"deleted":true,"away":true,"fields":{…},"stamps":{…}}`, values in the wire's form.
     static func encode(_ state: RecordState) throws -> String {
         var writer = JSONWriter()
         writer.beginObject()
         if !state.isLive {
             writer.key("deleted")
+            writer.bool(true)
+        }
+        if state.isAway {
+            writer.key("away")
             writer.bool(true)
         }
         writer.key("fields")
@@ -66,6 +70,7 @@ struct StoredRecord: Hashable {
         while let member = try reader.nextKey() {
             switch member {
             case "deleted": state.isLive = try !reader.readBool()
+            case "away": state.isAway = try reader.readBool()
             case "fields": if case .object(let fields) = try reader.readValue() { state.fields = fields }
             case "stamps":
                 if case .object(let stamps) = try reader.readValue() {

@@ -365,7 +365,9 @@ final class World {
     private func count(_ facts: DeviceFacts, _ device: SimulatedDevice) {
         guard let summary = settle(device.index, { try await $0.store.summary() }) else { return }
         // While the engine was asked it may have gone on.
-        guard let later = device.facts(), later.queue.map(\.key) == facts.queue.map(\.key) else { return }
+        guard let later = device.facts(), later.queue.map(\.key) == facts.queue.map(\.key),
+            later.queue.map(\.state) == facts.queue.map(\.state)
+        else { return }
         let told = [summary.pending + summary.inFlight + summary.blocked, summary.failed]
         let found = [facts.queue.count - facts.failed.count, facts.failed.count]
         if told != found {

@@ -129,7 +129,7 @@ import Testing
         }
     }
 
-    @Test("DL-13 a record that left the account goes without a delete; what was unsent of it is set aside, and stays")
+    @Test("DL-13 a record that left the account goes without a delete, once what was sent of it is decided")
     func gone() throws {
         try inVirtualTime { stage in
             let server = model(stage)
@@ -137,26 +137,38 @@ import Testing
             for number in 0..<3 { try await device.addBoard("b-\(number)") }
             _ = try await device.engine.sync(for: .seconds(10))
             try await device.write("UPDATE board SET name = 'unsent' WHERE id = 'b-1'")
-            let leaving = ScriptedExchange([
-                .answer { request in
-                    let gone = ["b-0", "b-1"].enumerated().map {
-                        ServerRecord(key: RecordKey("board", $1), version: Int64(10 + $0), presence: .gone)
+            let leaving = ScriptedExchange(
+                [
+                    .answer { request in
+                        let gone = ["b-0", "b-1"].enumerated().map {
+                            ServerRecord(key: RecordKey("board", $1), version: Int64(10 + $0), presence: .gone)
+                        }
+                        return ExchangeAnswer(
+                            dataset: "d-1", epoch: "e-1", currentSyncVersion: 11,
+                            results: request.changes.map {
+                                ChangeResult(changeID: $0.id, verdict: .retry(afterSeconds: 1))
+                            },
+                            page: ArrayPage(gone))
                     }
-                    return ExchangeAnswer(
+                ],
+                otherwise: .answer { request in
+                    ExchangeAnswer(
                         dataset: "d-1", epoch: "e-1", currentSyncVersion: 11,
                         results: request.changes.map {
-                            ChangeResult(changeID: $0.id, verdict: .retry(afterSeconds: 1))
+                            let refusal = Rejection(code: .forbidden, message: "not yours any more")
+                            return ChangeResult(changeID: $0.id, verdict: .rejected(refusal))
                         },
-                        page: ArrayPage(gone))
-                }
-            ])
+                        page: ArrayPage([]))
+                })
             let engine = SyncEngine(
                 store: device.store, exchange: leaving, wallClock: stage.wall, clock: stage.clock,
                 randomness: SeededRandomness(seed: 3), ids: SeededIDs(seed: 3))
-            #expect(await engine.syncNow().received == 2)
+            #expect(await engine.syncNow().received == 1)
+            #expect(try device.rows("board").count == 2)
+            _ = try await engine.sync(for: .seconds(10))
             #expect(try device.rows("board").count == 1)
             let failures = try await device.store.failures()
-            #expect(failures.map(\.reason.code) == ["gone"])
+            #expect(failures.map(\.reason.code) == ["forbidden"])
             let queue = try await device.store.summary()
             #expect(queue.pending == 0 && queue.failed == 1)
             try await device.end()
