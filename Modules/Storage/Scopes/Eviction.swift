@@ -53,15 +53,12 @@ enum Eviction {
     /// - Returns: the records whose rows went.
     static func evictStrays(_ db: Database, _ schema: Schema) throws -> [RecordKey] {
         var removed: [RecordKey] = []
-        var staying: Set<RecordKey> = []
+        // Each once: what stays for what is unsent still waits, and so does what this program does not know.
+        var seen: Set<RecordKey> = []
         while true {
-            let strays = try HeldRecords.strays(db, schema).filter { !staying.contains($0) }
+            let strays = try HeldRecords.strays(db, schema).filter { seen.insert($0).inserted }
             guard !strays.isEmpty else { return removed }
-            for stray in strays {
-                let result = try evict(db, stray, schema)
-                removed += result.removed
-                if !result.isComplete { staying.insert(stray) }
-            }
+            for stray in strays { removed += try evict(db, stray, schema).removed }
         }
     }
 
