@@ -12,9 +12,11 @@ extension Store {
 
     /// Asks for these roots from now on; for everything with `nil`.
     ///
-    /// A new root is caught up from 0 by itself, the others go on where they stand. Rows of roots that are not asked for any
-    /// more go at once, but for those with changes in the queue: these are sent like all others, and go with
-    /// ``evictLeaving()`` when they are decided, or given up where they were set aside. Nothing of it is told to the server as a delete.
+    /// A new root is caught up from 0 by itself; the others go on where they stand, or where a pull began that is not through
+    /// while a root is dropped (Decision 191). One that comes back before it had left says first what left it (192).
+    /// Rows of roots that are not asked for any more go at once, but for those with changes in the queue: these are sent like
+    /// all others, and go with ``evictLeaving()`` when they are decided, or given up where they were set aside. Nothing of it is
+    /// told to the server as a delete.
     /// - Returns: how many rows went.
     @discardableResult
     public func setScopes(_ roots: Set<RecordKey>?) throws(StoreFailure) -> Int {
@@ -27,20 +29,19 @@ extension Store {
                 try Meta.set(db, .scopes, nil as String?)
                 // What was not asked for is not here: everything counts as new.
                 try Meta.set(db, .checkpoint, 0)
+                try Meta.set(db, .openFrom, nil as Int64?)
                 return 0
             }
             let names = Set(roots.map(\.scopeName))
-            // Where everything was asked for, each root stands where the whole stood.
-            let known =
-                try present?.asked ?? names.reduce(into: [:]) { $0[$1] = try Meta.integer(db, .checkpoint) ?? 0 }
-            var next = Scopes(asked: [:], leaving: (present?.leaving ?? []).subtracting(names))
-            for name in names { next.asked[name] = known[name] ?? 0 }
-            let gone =
-                try present.map { Set($0.asked.keys).subtracting(names) }
-                ?? Set(Eviction.roots(db, schema).map(\.scopeName)).subtracting(names)
-            // One that comes back before it had left is caught up anew: some of its rows are gone.
-            for name in names.intersection(present?.leaving ?? []) { next.asked[name] = 0 }
-            next.leaving.formUnion(gone)
+            var next = try present ?? Self.everything(db, names, schema)
+            let dropped = Set(next.asked.keys).subtracting(names)
+            let isLess = present == nil || !dropped.isEmpty
+            if isLess, next.isOpen, try PassState.read(db).isRunning {
+                // What it brought may have left since, unheard.
+                try FullPass.beginAgain(db)
+                next.restart()
+            }
+            next.choose(names, dropped: dropped, isLess: isLess)
             let removed = try context.derivingAll(db, now: now) { try Self.evict(db, &next, schema) }
             try next.write(db)
             return removed
@@ -91,14 +92,23 @@ extension Store {
         }
     }
 
+    /// Everything that was asked for until now, root by root: each that is here or is to be, and stands where the whole stood.
+    private static func everything(_ db: Database, _ names: Set<String>, _ schema: Schema) throws -> Scopes {
+        let known = try names.union(Eviction.roots(db, schema).map(\.scopeName))
+        let checkpoint = try Meta.integer(db, .checkpoint) ?? 0
+        let open = try Meta.integer(db, .openFrom)
+        func all(at version: Int64) -> [String: Int64] { known.reduce(into: [:]) { $0[$1] = version } }
+        return Scopes(asked: all(at: checkpoint), open: open.map(all))
+    }
+
     private static func evict(_ db: Database, _ scopes: inout Scopes, _ schema: Schema) throws -> Int {
         var removed = 0
         try RowWriter.applying(db) {
-            for name in scopes.leaving.sorted() {
+            for name in scopes.leaving.keys.sorted() {
                 guard let root = RecordKey(scopeName: name) else { continue }
                 let result = try Eviction.evict(db, root, schema)
-                removed += result.removed
-                if result.isComplete { scopes.leaving.remove(name) }
+                removed += result.removed.count
+                if result.isComplete { scopes.leaving[name] = nil }
             }
         }
         return removed

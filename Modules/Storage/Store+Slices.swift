@@ -72,9 +72,10 @@ extension Store {
     ) throws(StoreFailure) -> Part {
         let now = now
         return try performEngine("applying a slice") { db in
-            let checkpoint = try Meta.integer(db, .checkpoint) ?? 0
-            let epoch = try Meta.text(db, .epoch)
-            var scopes = try Scopes.read(db)
+            let known = try Meta.texts(db, [.checkpoint, .epoch, .scopes, .openFrom])
+            let checkpoint = known[.checkpoint].flatMap { Int64($0) } ?? 0
+            let epoch = known[.epoch]
+            var scopes = try Scopes(json: known[.scopes])
             guard slice.scopes == nil ? slice.from <= checkpoint && scopes == nil : scopes?.covers(slice) ?? false,
                 epoch == nil || epoch == slice.epoch
             else {
@@ -82,26 +83,51 @@ extension Store {
             }
             try Lease.check(db, leaseGeneration)
             if epoch == nil { try Meta.set(db, .epoch, slice.epoch) }
-            let part = try context.deriving(db, now: now, ahead: context.snapshots.isEmpty ? [] : records.map(\.key)) {
+            let passRuns = try scopes != nil && PassState.read(db).isRunning
+            // Nothing is to come that is asked for: what still waits for a parent waits for none of it (Decision 191). What
+            // roots that come back have had is to come; and what a pass did not bring goes at its end.
+            let isSwept =
+                movesCheckpoint && !slice.hasMore && !passRuns
+                && (scopes.map { $0.returning.isEmpty && $0.isWhole(at: slice.checkpoint) } ?? false)
+            var part = try context.deriving(db, now: now, ahead: context.snapshots.isEmpty ? [] : records.map(\.key)) {
                 let part = try RowWriter.applying(db) {
                     let applier = try SliceApplier(db, context, now: now, unsent: unsentRecords)
                     let (taken, isLast) = try apply(db, applier)
-                    return Part(report: applier.report, taken: taken, isLast: isLast)
+                    var part = Part(report: applier.report, taken: taken, isLast: isLast)
+                    if isSwept, isLast, try !HeldRecords.isEmpty(db) {
+                        let removed = try Eviction.evictStrays(db, context.schema)
+                        part.report.deleted += removed.count
+                        part.report.touched += removed
+                    }
+                    return part
                 }
                 return (part, part.report.touched)
             }
             let isWhole = part.taken == slice.records.count
             let reached = isWhole ? slice.checkpoint : records[part.taken - 1].version
-            // A late copy of an earlier page takes nothing back.
-            if movesCheckpoint, scopes?.advance(to: reached) ?? false {
-                try scopes?.write(db)
-            } else if movesCheckpoint, scopes == nil, reached > checkpoint {
-                try Meta.set(db, .checkpoint, reached)
+            let isEnd = part.isLast && !slice.hasMore
+            if movesCheckpoint, let before = scopes {
+                scopes?.advance(to: reached)
+                if isEnd, before.isWhole(at: slice.checkpoint) {
+                    part.report.asksAgain = scopes?.close(passRuns: passRuns) ?? false
+                }
+                if scopes != before { try scopes?.write(db) }
+            } else if movesCheckpoint {
+                try Self.advance(db, from: checkpoint, to: reached, isEnd: isEnd, open: known[.openFrom] != nil)
             }
             try Meta.raise(db, .highest, to: records.prefix(part.taken).lazy.map(\.version).max())
             try Clock.observe(db, slice.stamp)
             return part
         }
+    }
+
+    /// Everything is asked for. A late copy of an earlier page takes nothing back.
+    private static func advance(
+        _ db: Database, from checkpoint: Int64, to reached: Int64, isEnd: Bool, open: Bool
+    ) throws {
+        if reached > checkpoint { try Meta.set(db, .checkpoint, reached) }
+        if isEnd, open, reached >= checkpoint { try Meta.set(db, .openFrom, nil as Int64?) }
+        if !isEnd, !open, reached > checkpoint { try Meta.set(db, .openFrom, checkpoint) }
     }
 
     /// A foreign key of the app's that the schema does not tell of broke at the commit: each record goes alone, the one
@@ -139,6 +165,7 @@ extension SliceReport {
         held += more.held
         conflicts += more.conflicts
         wasDropped = wasDropped || more.wasDropped
+        asksAgain = asksAgain || more.asksAgain
         touched += more.touched
     }
 }

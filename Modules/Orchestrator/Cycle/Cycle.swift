@@ -193,8 +193,9 @@ extension SyncEngine {
         guard Self.isWhole(answer, of: claim) else {
             return machine.applied(hasMore: true, inFullPass: false, hasBatch: take.claim != nil)
         }
+        let hasMore: Bool
         do {
-            try await apply(answer, &position, &report)
+            hasMore = try await apply(answer, &position, &report)
         } catch let failure as StoreFailure {
             return machine.couldNotApply(failure)
         } catch let failure as ExchangeFailure {
@@ -203,10 +204,10 @@ extension SyncEngine {
             // What is applied stands with its checkpoint; the rest is asked for again.
             return .finish(.cancelled)
         }
-        if !answer.hasMore { report.isPulled = true }
+        if !hasMore { report.isPulled = true }
         if try await hasDiverged(answer) { return machine.diverged(hasBatch: take.claim != nil) }
         return machine.applied(
-            hasMore: answer.hasMore, inFullPass: position.isInFullPass && !position.awaitsConfirmation,
+            hasMore: hasMore, inFullPass: position.isInFullPass && !position.awaitsConfirmation,
             hasBatch: take.claim != nil)
     }
 
@@ -281,15 +282,20 @@ extension SyncEngine {
     }
 
     /// The page, slice by slice, each with the checkpoint at its last version.
+    /// - Returns: whether there is more to ask for.
     private func apply(
         _ answer: ExchangeAnswer, _ position: inout SyncPosition, _ report: inout CycleReport
-    ) async throws {
+    ) async throws -> Bool {
         let (from, scopes) = (position.checkpoint, position.scopes)
-        func slice(_ records: [ServerRecord], _ checkpoint: Int64) -> PageSlice {
+        func slice(_ records: [ServerRecord], _ checkpoint: Int64, hasMore: Bool) -> PageSlice {
             PageSlice(
                 records: records, from: from, checkpoint: checkpoint, epoch: answer.epoch, stamp: answer.stamp,
-                scopes: scopes)
+                scopes: scopes, hasMore: hasMore)
         }
+        // What is held, and what verdicts brought, is gone over once nothing more is to come, news or not.
+        var isToClose =
+            scopes != nil && !answer.hasMore && (position.isOpen || position.held > 0 || !answer.results.isEmpty)
+        var asksAgain = false
         var left = answer.page.count
         while left > 0 {
             let records = try answer.page.next(
@@ -297,26 +303,35 @@ extension SyncEngine {
             guard let last = records.last else { break }
             left -= records.count
             let checkpoint = left > 0 ? last.version : max(last.version, answer.currentSyncVersion)
-            try await apply(slice(records, checkpoint), &position, &report)
+            let hasMore = left > 0 || answer.hasMore
+            asksAgain = try await apply(slice(records, checkpoint, hasMore: hasMore), &position, &report).asksAgain
+            if !hasMore { isToClose = false }
             if !handlers.isEmpty { await tellApplied(records) }
             try Task.checkCancellation()
         }
-        if !position.stands(at: answer.currentSyncVersion) {
-            try await apply(slice([], answer.currentSyncVersion), &position, &report)
+        if isToClose || !position.stands(at: answer.currentSyncVersion) {
+            let end = slice([], answer.currentSyncVersion, hasMore: answer.hasMore)
+            asksAgain = try await apply(end, &position, &report).asksAgain
         }
+        // Of roots that come back, more is to be asked for from another place.
+        if asksAgain { position = try await store.position() }
+        return answer.hasMore || asksAgain
     }
 
+    @discardableResult
     func apply(
         _ slice: PageSlice, _ position: inout SyncPosition, _ report: inout CycleReport
-    ) async throws(StoreFailure) {
+    ) async throws(StoreFailure) -> SliceReport {
         let done = try await store.apply(slice)
         guard !done.wasDropped else {
             throw StoreFailure(
                 kind: .busy, message: "the page was asked for from a place that is no longer the present one")
         }
         position.advance(to: slice.checkpoint)
+        position.isOpen = position.scopes != nil && slice.hasMore
         report.received += done.applied + done.deleted
         report.held += done.held
+        return done
     }
 
     /// A batch that was claimed and does not go in this cycle: it stays next in the queue, blamed for nothing.

@@ -8,7 +8,8 @@ extension SyncEngine {
 
     /// Holds these roots from now on; everything with `nil`.
     ///
-    /// A new root is caught up from 0 with a checkpoint of its own, the others are not asked again. Rows of a root that
+    /// A new root is caught up from 0 with a checkpoint of its own, the others are not asked again; but where one is dropped
+    /// before a pull is through, that pull begins again (Decision 191). Rows of a root that
     /// is dropped leave this device and nowhere else; what is unsent of it stays until it is decided. A page that is on
     /// its way for other roots is dropped and asked for again.
     public func setScopes(_ roots: Set<RecordKey>?) async throws(StoreFailure) {

@@ -22,6 +22,7 @@ enum FullPass {
         try Meta.set(db, .passRuns, 1)
         try Meta.set(db, .passAwaits, 0)
         try Meta.set(db, .checkpoint, 0)
+        try Meta.set(db, .openFrom, nil as Int64?)
         try Scopes.restart(db)
         // A pass that another one replaces has removed nothing: what was in step before it still counts.
         let rows = state.isRunning ? try Meta.integer(db, .passRows) ?? 0 : try inStep(db)
@@ -35,13 +36,29 @@ enum FullPass {
         } else if state.isRunning, state.isOfNewEpoch {
             try Meta.set(db, .epochPass, number)
         }
-        // All of it comes again, or is not there any more, but for what only unsent changes make.
+        try forgetHeld(db)
+        try Journal.event(db, .fullPassBegan, detail: epoch ?? known, at: now)
+    }
+
+    /// The pass that runs begins anew, in the same epoch: what it brought until now counts as not brought. The roots' own
+    /// checkpoints are the caller's.
+    static func beginAgain(_ db: Database) throws {
+        let state = try PassState.read(db)
+        try Meta.set(db, .pass, state.number + 1)
+        if state.isOfNewEpoch { try Meta.set(db, .epochPass, state.number + 1) }
+        try Meta.set(db, .passAwaits, 0)
+        try Meta.set(db, .checkpoint, 0)
+        try Meta.set(db, .openFrom, nil as Int64?)
+        try forgetHeld(db)
+    }
+
+    /// All of it comes again, or is not there any more, but for what only unsent changes make.
+    private static func forgetHeld(_ db: Database) throws {
         try db.execute(
             sql: """
                 DELETE FROM sync_held WHERE version > 0
                 OR EXISTS (SELECT 1 FROM sync_record WHERE entity = sync_held.entity AND id = sync_held.id)
                 """)
-        try Journal.event(db, .fullPassBegan, detail: epoch ?? known, at: now)
     }
 
     static func end(_ db: Database, _ context: ApplyContext, confirmed: Bool, now: Int64) throws -> FullPassEnd {

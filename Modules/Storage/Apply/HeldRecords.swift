@@ -72,6 +72,23 @@ enum HeldRecords {
         return try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [HeldRecord.Reason.stray.rawValue]) != nil
     }
 
+    /// What waits for a record that is neither here, nor held, nor hidden by unsent changes of its own.
+    static func strays(_ db: Database, _ schema: Schema) throws -> [RecordKey] {
+        let sql = """
+            SELECT entity, id, waitsEntity, waitsID FROM sync_held AS held
+            WHERE reason = '\(HeldRecord.Reason.parent.rawValue)' AND waitsID IS NOT NULL
+            AND NOT EXISTS (SELECT 1 FROM sync_held AS other WHERE other.entity = held.waitsEntity AND other.id = held.waitsID)
+            ORDER BY entity, id
+            """
+        return try Row.fetchAll(db.cachedStatement(sql: sql)).compactMap { row in
+            let parent = RecordKey(row[2], row[3])
+            guard try !Base.hasRemaining(db, parent), let entity = schema[parent.entity],
+                try !RowWriter(entity).exists(db, parent.id)
+            else { return nil }
+            return RecordKey(row[0], row[1])
+        }
+    }
+
     /// Whether a record that is held has died since, by what is known here.
     private static func isKnownDead(_ db: Database, _ record: ServerRecord) throws -> Bool {
         guard let stored = try StoredRecord.read(db, record.key) else { return false }

@@ -5,7 +5,8 @@ import SyncCore
 enum Eviction {
     /// What went, and whether something stayed for its unsent changes.
     struct Result {
-        var removed = 0
+        /// The records whose rows went.
+        var removed: [RecordKey] = []
         var isComplete = true
     }
 
@@ -37,11 +38,28 @@ enum Eviction {
         var result = Result(isComplete: kept.isEmpty)
         for key in try Removal.family(db, root, schema).reversed() where !kept.contains(key) {
             guard let entity = schema[key.entity] else { continue }
-            if try RowWriter(entity).delete(db, key.id) { result.removed += 1 }
+            if try RowWriter(entity).delete(db, key.id) { result.removed.append(key) }
             try StoredRecord.delete(db, key)
             try HeldRecords.forget(db, key)
         }
         return result
+    }
+
+    /// What waits for a record of which nothing is known here goes, and so on with what waits for that; a row of an earlier
+    /// version goes with it, with what is under it, but for what waits to be sent (Decision 191).
+    ///
+    /// For a device that asks for chosen roots, and has all of them as they are at one moment: what is under a root comes with
+    /// all that it stands under, so this came for a root that is dropped by now, or by a verdict from under another one.
+    /// - Returns: the records whose rows went.
+    static func evictStrays(_ db: Database, _ schema: Schema) throws -> [RecordKey] {
+        var removed: [RecordKey] = []
+        // Each once: what stays for what is unsent still waits, and so does what this program does not know.
+        var seen: Set<RecordKey> = []
+        while true {
+            let strays = try HeldRecords.strays(db, schema).filter { seen.insert($0).inserted }
+            guard !strays.isEmpty else { return removed }
+            for stray in strays { removed += try evict(db, stray, schema).removed }
+        }
     }
 
     /// All roots that have rows here: records that name no parent.

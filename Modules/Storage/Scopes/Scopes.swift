@@ -3,59 +3,145 @@ import SyncCore
 
 /// The roots that this device asks for, each with its checkpoint, and those that are on their way out (DL-21); in `sync_meta`.
 ///
-/// Without an entry everything that the account may see is asked for.
+/// Without an entry everything that the account may see is asked for. What is here at which moment: Decision 191.
 struct Scopes: Hashable {
     /// `board:8f2e…`: everything of the root up to this version is here.
     var asked: [String: Int64]
-    /// Not asked for any more; rows with unsent changes are still here.
-    var leaving: Set<String> = []
+    /// Not asked for any more, and rows with unsent changes are still here; each with the version from which it would tell
+    /// what has left it since, 0 where there is none.
+    var leaving: [String: Int64] = [:]
+    /// Asked for again before they had left, and nothing of them counts as here: first it is asked what has left them since
+    /// this version, then everything, from 0.
+    var returning: [String: Int64] = [:]
+    /// From where the pull under way began; `nil` where the last answer left nothing to come, and none was dropped since.
+    var open: [String: Int64]?
 
     static func read(_ db: Database) throws -> Scopes? { try Scopes(json: Meta.text(db, .scopes)) }
 
-    init(asked: [String: Int64], leaving: Set<String> = []) {
+    init(asked: [String: Int64], open: [String: Int64]? = nil) {
         self.asked = asked
-        self.leaving = leaving
+        self.open = open
     }
 
     /// As the file has it; `nil` where everything is asked for.
     init?(json: String?) throws {
         guard let json, case .object(let members) = try FieldValue(json: json) else { return nil }
-        asked = [:]
-        if case .object(let asked)? = members["asked"] {
-            for case (let name, .int(let checkpoint)) in asked { self.asked[name] = checkpoint }
+        asked = Self.versions(members["asked"]) ?? [:]
+        if case .array(let names)? = members["leaving"] {
+            for case .string(let name) in names { leaving[name] = 0 }
         }
-        if case .array(let leaving)? = members["leaving"] {
-            for case .string(let name) in leaving { self.leaving.insert(name) }
+        // The names stand beside it: a file of an earlier program has them alone.
+        for (name, version) in Self.versions(members["left"]) ?? [:] where leaving[name] != nil {
+            leaving[name] = version
         }
+        returning = Self.versions(members["returning"]) ?? [:]
+        open = Self.versions(members["open"])
+    }
+
+    private static func versions(_ member: FieldValue?) -> [String: Int64]? {
+        guard case .object(let members)? = member else { return nil }
+        return members.compactMapValues { if case .int(let version) = $0 { version } else { nil } }
     }
 
     func write(_ db: Database) throws {
-        let value: FieldValue = .object([
+        var members: [String: FieldValue] = [
             "asked": .object(asked.mapValues(FieldValue.int)),
-            "leaving": .array(leaving.sorted().map(FieldValue.string)),
-        ])
-        try Meta.set(db, .scopes, value.jsonText())
+            "leaving": .array(leaving.keys.sorted().map(FieldValue.string)),
+        ]
+        let left = leaving.filter { $0.value > 0 }
+        if !left.isEmpty { members["left"] = .object(left.mapValues(FieldValue.int)) }
+        if !returning.isEmpty { members["returning"] = .object(returning.mapValues(FieldValue.int)) }
+        if let open { members["open"] = .object(open.mapValues(FieldValue.int)) }
+        try Meta.set(db, .scopes, FieldValue.object(members).jsonText())
     }
+
+    /// What the next request says: each root with the version from which it is asked.
+    var wanted: [String: Int64] { asked.merging(returning) { $1 } }
 
     /// Whether a slice was asked for exactly what is asked for now, from no further than it is here.
     func covers(_ slice: PageSlice) -> Bool {
-        guard let from = slice.scopes, from.count == asked.count else { return false }
-        return from.allSatisfy { name, checkpoint in asked[name].map { checkpoint <= $0 } ?? false }
+        let wanted = wanted
+        guard let from = slice.scopes, from.count == wanted.count else { return false }
+        return from.allSatisfy { name, checkpoint in wanted[name].map { checkpoint <= $0 } ?? false }
     }
 
-    /// Everything asked for is here up to this version.
-    /// - Returns: whether that says anything new.
-    mutating func advance(to version: Int64) -> Bool {
-        let before = asked
-        asked = asked.mapValues { max($0, version) }
-        return asked != before
+    /// Everything asked for is here up to this version, and more of the pull is to come.
+    mutating func advance(to version: Int64) {
+        let before = wanted
+        for (name, checkpoint) in asked where returning[name] == nil { asked[name] = max(checkpoint, version) }
+        returning = returning.mapValues { max($0, version) }
+        if open == nil, wanted != before { open = before }
+    }
+
+    /// Whether an answer that leaves nothing to come at this version closes the pull: nothing is here that it does not know.
+    func isWhole(at version: Int64) -> Bool { wanted.values.allSatisfy { $0 <= version } }
+
+    /// The pull is through, and nothing of it is to come; what had left the roots that come back is known by now.
+    /// - Returns: whether there is more to ask for at once: everything of those roots.
+    mutating func close(passRuns: Bool) -> Bool {
+        let isBack = !returning.isEmpty
+        returning = [:]
+        // What a pass brought is looked at once it is over.
+        open = isBack || passRuns ? asked : nil
+        return isBack
+    }
+
+    /// These roots from now on, and no others (Decision 191).
+    /// - Parameters:
+    ///   - dropped: those that are here and not asked for any more.
+    ///   - isLess: whether something is not asked for any more, here or not.
+    mutating func choose(_ names: Set<String>, dropped: Set<String>, isLess: Bool) {
+        let from = rolledBack()
+        for name in dropped { leaving[name] = from[name] ?? 0 }
+        if isLess {
+            // Where a pull is under way, what left a root for one that is dropped may never be told: it begins again.
+            for (name, version) in from {
+                if returning[name] != nil { returning[name] = version } else { asked[name] = version }
+            }
+        }
+        asked = asked.filter { names.contains($0.key) }
+        returning = returning.filter { names.contains($0.key) }
+        for name in names where asked[name] == nil {
+            asked[name] = 0
+            // One that comes back before it had left is caught up anew: some of its rows are gone.
+            if let left = leaving.removeValue(forKey: name), left > 0 { returning[name] = left }
+        }
+        if isLess {
+            open = wanted
+        } else if let began = open {
+            open = wanted.merging(began) { $1 }
+        }
+    }
+
+    /// Where the pull under way began, or where each root stands where there is none.
+    ///
+    /// Never 0 for a root of which something is here: who begins at 0 is not told what left.
+    private func rolledBack() -> [String: Int64] {
+        let wanted = wanted
+        guard let open else { return wanted }
+        return wanted.reduce(into: wanted) { from, root in
+            if let began = open[root.key] { from[root.key] = min(root.value, max(began, 1)) }
+        }
     }
 
     /// A full pass begins: each from 0.
     static func restart(_ db: Database) throws {
         guard var scopes = try read(db) else { return }
-        scopes.asked = scopes.asked.mapValues { _ in 0 }
+        scopes.restart()
         try scopes.write(db)
+    }
+
+    mutating func restart() {
+        asked = asked.mapValues { _ in 0 }
+        leaving = leaving.mapValues { _ in 0 }
+        returning = [:]
+        open = nil
+    }
+
+    /// Whether a pull is under way that some of the roots asked for began further down.
+    var isOpen: Bool {
+        let wanted = wanted
+        return open?.contains { name, version in wanted[name].map { version < $0 } ?? false } ?? false
     }
 }
 

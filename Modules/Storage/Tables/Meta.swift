@@ -21,6 +21,8 @@ enum Meta {
         case dataset, epoch
         /// Everything up to this version is applied here.
         case checkpoint
+        /// Where the pull under way began, while more of it is to come and everything is asked for.
+        case openFrom
         /// The roots asked for, each with its checkpoint, and those that are leaving, as JSON; absent for all.
         case scopes
         /// The number of the present or last full pass, and the one that the last change of epoch began.

@@ -43,6 +43,8 @@ public struct SyncPosition: Sendable, Hashable {
     public var checkpoint: Int64
     /// The roots asked for (`board:8f2e…`), each with its own checkpoint; `nil` where all that the account may see is.
     public var scopes: [String: Int64]?
+    /// Roots are asked for, and since the last answer that left nothing to come, some of a pull was applied or a root dropped.
+    public var isOpen: Bool
     /// A full pass has begun and not ended.
     public var isInFullPass: Bool
     /// A full pass ended in a loss that waits for the app's word.
@@ -55,7 +57,7 @@ public struct SyncPosition: Sendable, Hashable {
     public init(
         deviceID: String, dataset: String? = nil, epoch: String? = nil, checkpoint: Int64 = 0,
         isInFullPass: Bool = false, awaitsConfirmation: Bool = false, held: Int = 0,
-        clockOffsetMilliseconds: Int64? = nil, scopes: [String: Int64]? = nil
+        clockOffsetMilliseconds: Int64? = nil, scopes: [String: Int64]? = nil, isOpen: Bool = false
     ) {
         self.deviceID = deviceID
         self.dataset = dataset
@@ -66,6 +68,7 @@ public struct SyncPosition: Sendable, Hashable {
         self.held = held
         self.clockOffsetMilliseconds = clockOffsetMilliseconds
         self.scopes = scopes
+        self.isOpen = isOpen
     }
 
     /// Whether everything that is asked for is here up to this version.
@@ -99,10 +102,12 @@ public struct PageSlice: Sendable, Hashable {
     /// The roots that were asked for, with the checkpoints that they were asked from; a slice of a page for others than
     /// the present ones is dropped.
     public var scopes: [String: Int64]?
+    /// More of the pull is to come after this slice: of its answer's page, or of a page that the server still has.
+    public var hasMore: Bool
 
     public init(
         records: [ServerRecord], from: Int64, checkpoint: Int64, epoch: String, stamp: Stamp? = nil,
-        scopes: [String: Int64]? = nil
+        scopes: [String: Int64]? = nil, hasMore: Bool = false
     ) {
         self.records = records
         self.from = from
@@ -110,6 +115,7 @@ public struct PageSlice: Sendable, Hashable {
         self.epoch = epoch
         self.stamp = stamp
         self.scopes = scopes
+        self.hasMore = hasMore
     }
 }
 
@@ -121,6 +127,8 @@ public struct SliceReport: Sendable, Hashable {
     public var conflicts: Int
     /// The slice was from another epoch, or from a checkpoint above the present one: nothing was done.
     public var wasDropped: Bool
+    /// The pull is through, and now there is more to ask for at once: ``RecordStore/position()`` says from where.
+    public var asksAgain = false
     /// The records that changed here, in the order applied.
     public var touched: [RecordKey]
 

@@ -105,6 +105,31 @@ import Testing
         }
     }
 
+    @Test(
+        "DL-21 a root that comes back while it waits for an unsent change has lost what was moved out of it meanwhile")
+    func cameBack() throws {
+        try inVirtualTime { stage in
+            let server = try RealServer(stage)
+            let writer = try stage.device(server.exchange, seed: 1)
+            try await fill(writer)
+            let device = try stage.device(server.exchange, seed: 2)
+            try await device.engine.setScopes([one, two])
+            _ = try await device.engine.sync(for: .seconds(10))
+            try await device.write("UPDATE card SET name = 'unsent' WHERE id = 'c-2'")
+            try await device.engine.setScopes([one])
+            try await writer.write("UPDATE list SET idBoard = 'b-3' WHERE id = 'l-2'")
+            try await writer.write("INSERT INTO list (id, name, idBoard) VALUES ('l-new', 'L', 'b-2')")
+            _ = try await writer.engine.sync(for: .seconds(10))
+            try await device.engine.setScopes([one, two])
+            let summary = try await device.engine.sync(for: .seconds(10))
+            #expect(summary.report.acknowledged == 1)
+            #expect(try ids(device) == ["b-1", "b-2", "c-1", "l-1", "l-new"])
+            #expect(try await device.store.position().held == 0)
+            for each in [writer, device] { try await each.end() }
+            try server.end()
+        }
+    }
+
     @Test("A page that is on its way for other roots is dropped, and the next cycle asks for the right ones")
     func changedMeanwhile() throws {
         try inVirtualTime { stage in

@@ -1,0 +1,188 @@
+import GRDB
+import SyncCore
+import Testing
+
+@testable import Storage
+
+/// What of the roots that are asked for is here at which moment (Decisions 191 and 192).
+@Suite("Pulls of chosen roots")
+struct PullsOfRootsTests {
+    private let one = RecordKey("board", "b1")
+    private let two = RecordKey("board", "b2")
+
+    /// Two boards; the first has a list with a card. Everything up to version 4 is here.
+    private func fixture() async throws -> Fixture {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try await f.apply(record("board", "b2", 4, ["name": "Other"]))
+        return f
+    }
+
+    /// A page for the roots that are asked for now.
+    @discardableResult
+    private func page(
+        _ f: Fixture, _ records: ServerRecord..., upTo version: Int64, hasMore: Bool = false
+    ) async throws -> SliceReport {
+        let asked = try await f.store.position().scopes
+        return try await f.store.apply(
+            PageSlice(
+                records: records, from: 0, checkpoint: version, epoch: Fixture.epoch, scopes: asked, hasMore: hasMore))
+    }
+
+    private func list(_ id: String, _ version: Int64, in board: String) -> ServerRecord {
+        record("list", id, version, ["name": "List", "idBoard": .string(board)])
+    }
+
+    private func card(_ id: String, _ version: Int64, in list: String) -> ServerRecord {
+        record("card", id, version, ["name": "Card", "idList": .string(list), "pos": 1.0])
+    }
+
+    @Test(
+        "DL-21 seed 124: what waits for a page of a root that was dropped goes once nothing is to come, with what waits for it"
+    )
+    func droppedBetweenPages() async throws {
+        let f = try await fixture()
+        try await f.store.setScopes([one, two])
+        try await page(
+            f, card("k1", 5, in: "later1"), card("k2", 6, in: "later2"),
+            record("card", "k3", 7, ["name": "Twin", "idList": "l1", "pos": 1.0, "idTwin": "k2"]), upTo: 7,
+            hasMore: true)
+        #expect(try await f.store.position().held >= 2)
+        try await f.store.setScopes([one])
+        try await page(f, card("k1", 5, in: "later1"), upTo: 7, hasMore: true)
+        #expect(try f.int("SELECT count(*) FROM sync_held WHERE id IN ('k1', 'k2')") == 2, "more is to come")
+        try await page(f, list("later1", 8, in: "b1"), upTo: 9)
+        #expect(try f.text("SELECT idList FROM card WHERE id = 'k1'") == "later1")
+        #expect(try await f.store.position().held == 0)
+        #expect(try f.int("SELECT count(*) FROM sync_record WHERE id = 'k2'") == 0)
+    }
+
+    @Test("DL-21 what waits for a record that an unsent delete hides, or that is held itself, is not let go")
+    func waitsForWhatIsHidden() async throws {
+        let f = try await fixture()
+        try await f.store.setScopes([one])
+        try f.sql("DELETE FROM card; DELETE FROM list")
+        try await page(f, card("k1", 5, in: "l1"), upTo: 6)
+        #expect(try f.int("SELECT count(*) FROM sync_held WHERE id = 'k1'") == 1)
+    }
+
+    @Test("DL-21 a pull that closes lets nothing go for a root that was added meanwhile and stands lower or higher")
+    func addedMeanwhile() async throws {
+        let f = try await fixture()
+        try await f.store.setScopes([one])
+        let asked = try await f.store.position().scopes
+        try await page(f, card("k1", 5, in: "later"), upTo: 8, hasMore: true)
+        // A late copy of an answer that left nothing to come at its time.
+        _ = try await f.store.apply(
+            PageSlice(records: [], from: 0, checkpoint: 6, epoch: Fixture.epoch, scopes: asked))
+        #expect(try await f.store.position().held == 1)
+    }
+
+    @Test(
+        "DL-21 a root that is dropped within a pull takes the others back to where the pull began: of what left them for it nobody may tell later"
+    )
+    func rolledBack() async throws {
+        let f = try await fixture()
+        try await f.store.setScopes([one, two])
+        // The list moved to the second board, and was changed there: it stands on a later page.
+        try await page(f, record("board", "b1", 6, ["name": "Newer"]), upTo: 7, hasMore: true)
+        #expect(try await f.store.position().scopes == ["board:b1": 7, "board:b2": 7])
+        try await f.store.setScopes([one])
+        #expect(try await f.store.position().scopes == ["board:b1": 4])
+        #expect(try await f.store.position().isOpen)
+        // Its leave is told now.
+        try await page(f, record("list", "l1", 5, [:], .gone), upTo: 9)
+        #expect(try f.int("SELECT (SELECT count(*) FROM list) + (SELECT count(*) FROM card)") == 0)
+        #expect(try await f.store.position().isOpen == false)
+    }
+
+    @Test("DL-21 a root that is dropped between pulls moves nobody's checkpoint")
+    func notRolledBack() async throws {
+        let f = try await fixture()
+        try await f.store.setScopes([one, two])
+        try await page(f, record("board", "b1", 6, ["name": "Newer"]), upTo: 7, hasMore: true)
+        try await page(f, upTo: 8)
+        try await f.store.setScopes([one])
+        #expect(try await f.store.position().scopes == ["board:b1": 8])
+    }
+
+    @Test("DL-21 a first pull that is broken off begins at 1, not at 0: who begins at 0 is told of nothing that left")
+    func rolledBackToTheFirst() async throws {
+        let f = try Fixture()
+        try await f.store.setScopes([one, two])
+        try await page(f, record("board", "b1", 1, ["name": "Board"]), upTo: 3, hasMore: true)
+        try await f.store.setScopes([one])
+        #expect(try await f.store.position().scopes == ["board:b1": 1])
+        // Nothing came of the other one.
+        try await f.store.setScopes([one, two])
+        try await f.store.setScopes([two])
+        #expect(try await f.store.position().scopes == ["board:b2": 0])
+    }
+
+    @Test("DL-21 who held everything and chooses roots within a pull begins where the pull began")
+    func chosenWithinAPull() async throws {
+        let f = try await fixture()
+        _ = try await f.store.apply(
+            PageSlice(
+                records: [card("k1", 6, in: "l1")], from: 4, checkpoint: 6, epoch: Fixture.epoch, hasMore: true))
+        try await f.store.setScopes([one])
+        #expect(try await f.store.position().scopes == ["board:b1": 4])
+        let g = try await fixture()
+        _ = try await g.store.apply(
+            PageSlice(
+                records: [card("k1", 6, in: "l1")], from: 4, checkpoint: 6, epoch: Fixture.epoch, hasMore: true))
+        _ = try await g.store.apply(PageSlice(records: [], from: 4, checkpoint: 7, epoch: Fixture.epoch))
+        try await g.store.setScopes([one])
+        #expect(try await g.store.position().scopes == ["board:b1": 7])
+    }
+
+    @Test("DL-21 a root that is dropped within a full pass begins the pass anew: what it brought may have left since")
+    func droppedInAPass() async throws {
+        let f = try await fixture()
+        try await f.store.setScopes([one, two])
+        try await f.store.beginFullPass(epoch: nil)
+        try await page(f, list("l1", 2, in: "b1"), card("c1", 3, in: "l1"), upTo: 3, hasMore: true)
+        try await f.store.setScopes([one])
+        #expect(try await f.store.position().scopes == ["board:b1": 0])
+        #expect(try await f.store.position().isInFullPass)
+        try await page(f, record("board", "b1", 1, ["name": "Board"]), upTo: 9)
+        _ = try await f.store.endFullPass(confirmed: true)
+        #expect(try f.int("SELECT count(*) FROM list") == 0)
+        #expect(try f.text("SELECT group_concat(id) FROM board") == "b1")
+    }
+
+    @Test(
+        "DL-21 a root that comes back before it had left is asked first what left it since, then for everything from 0")
+    func comesBack() async throws {
+        let f = try await fixture()
+        try await f.store.setScopes([one, two])
+        try f.sql("UPDATE card SET name = 'Unsent' WHERE id = 'c1'")
+        try await f.store.setScopes([two])
+        try await page(f, upTo: 8)
+        #expect(try f.int("SELECT count(*) FROM card") == 1)
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .applied(9)))
+        try await f.store.setScopes([one, two])
+        #expect(try await f.store.position().scopes == ["board:b1": 4, "board:b2": 8])
+        // Of what is told now, the parents may have gone with the root.
+        let report = try await page(
+            f, record("list", "l1", 10, [:], .gone), card("k1", 11, in: "l2"), upTo: 12)
+        #expect(report.asksAgain)
+        #expect(try f.int("SELECT count(*) FROM card") == 0)
+        #expect(try await f.store.position().scopes == ["board:b1": 0, "board:b2": 12])
+        #expect(try await f.store.position().held == 1)
+        let last = try await page(
+            f, record("board", "b1", 1, ["name": "Board"]), list("l2", 3, in: "b1"), upTo: 12)
+        #expect(!last.asksAgain)
+        #expect(try f.text("SELECT idList FROM card") == "l2")
+        #expect(try await f.store.position().held == 0)
+    }
+
+    @Test("Roots as an earlier program wrote them are read")
+    func earlierForm() throws {
+        let scopes = try #require(try Scopes(json: #"{"asked":{"board:b1":4},"leaving":["board:b2"]}"#))
+        #expect(scopes.asked == ["board:b1": 4])
+        #expect(scopes.leaving == ["board:b2": 0])
+        #expect(scopes.open == nil)
+    }
+}
