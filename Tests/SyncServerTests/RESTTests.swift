@@ -266,6 +266,30 @@ struct RESTTests {
         #expect(try server.sync("d", [list]).result("k3")["serverID"].string == given)
     }
 
+    /// `levels` arrays within each other.
+    private func nested(_ levels: Int) -> FieldValue {
+        (1..<levels).reduce([]) { value, _ in .array([value]) }
+    }
+
+    @Test("NET-10 a value by REST is no deeper than a page that brings it may be")
+    func depth() throws {
+        let server = try tree()
+        #expect(try rest(server, "POST", "/1/boards", ["id": "b2", "prefs": nested(59)]).status == 201)
+        #expect(try code(rest(server, "POST", "/1/boards", ["id": "b3", "prefs": nested(60)])) == "invalid")
+        #expect(try code(rest(server, "PUT", "/1/boards/b2", ["prefs": nested(63)])) == "invalid")
+        let bytes: FieldValue = .array([.data([1])])
+        let around = (0..<58).reduce(bytes) { value, _ in .array([value]) }
+        #expect(try code(rest(server, "PUT", "/1/boards/b2", ["prefs": around])) == "invalid", "60 with the $data")
+        // As a page, and in a verdict: an update that is older than what is there brings the record.
+        let old = server.update("k1", 1, "board", "b2", ["prefs": (.null, 1)], at: -1_000)
+        for reply in [try server.send("d", [], from: 0), try server.send("d", [old], from: 0)] {
+            #expect(throws: Never.self) { try FieldValue(json: reply.body) }
+        }
+        let text = String(repeating: "[", count: 60) + String(repeating: "]", count: 60)
+        _ = try rest(server, "PUT", "/1/boards/b2?prefs=\(text)")
+        #expect(throws: Never.self) { try FieldValue(json: server.send("d", [], from: 0).body) }
+    }
+
     @Test("DL-08 a list that is not whole says where it goes on, whether a number or its size ended it")
     func listsGoOn() throws {
         let server = try TestServer { $0.limits.pageBytes = 2_000 }

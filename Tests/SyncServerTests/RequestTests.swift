@@ -62,6 +62,44 @@ struct RequestTests {
         #expect(try code(server.send("d", many)) == "tooLarge")
     }
 
+    @Test("SEC-17 stale changes of a large record, whose answer would be huge, are too large together, not apart")
+    func verdictBytes() throws {
+        let server = try TestServer { $0.limits.verdictBytes = 5_000 }
+        let text = FieldValue.string(String(repeating: "x", count: 1_000))
+        try server.sync("d", [server.create("k0", 1, "board", "b1", ["text": text])])
+        let stale = (1...8).map { number in
+            server.update("s\(number)", Int64(number), "board", "b1", ["text": (.null, 1)], at: -1_000)
+        }
+        let refused = try server.send("e", stale)
+        #expect(refused.status == 413)
+        #expect(try code(refused) == "tooLarge")
+        for half in [stale[..<4], stale[4...]] {
+            #expect(try server.sync("e", Array(half)).results.allSatisfy { $0["verdict"] == "merged" }, "undecided")
+        }
+        #expect(try server.send("e", stale).status == 413, "nor are they repeated together")
+        #expect(try server.sync("e", Array(stale[..<4])).results.allSatisfy { $0["verdict"] == "duplicate" })
+    }
+
+    @Test("one change is answered however large its record is; of requests decided together one alone is refused")
+    func verdictBytesAlone() throws {
+        let server = try TestServer { $0.limits.verdictBytes = 500 }
+        let text = FieldValue.string(String(repeating: "x", count: 1_000))
+        try server.sync("d", [server.create("k0", 1, "board", "b1", ["text": text])])
+        func call(_ device: String, _ keys: [String]) throws -> SyncCall {
+            let changes = keys.enumerated().map { index, key in
+                server.update(key, Int64(index + 1), "board", "b1", ["text": (.null, 1)], at: -1_000)
+            }
+            let request: FieldValue = [
+                "protocol": 1, "cycleID": "c", "deviceID": .string(device), "lastSyncVersion": 0,
+                "dirtyRecords": .array(changes),
+            ]
+            return SyncCall(account: server.account, body: try request.json())
+        }
+        let replies = server.service.sync([try call("e", ["e1"]), try call("f", ["f1", "f2"]), try call("g", ["g1"])])
+        #expect(replies.map(\.status) == [200, 413, 200])
+        #expect(try Answer(replies[2]).verdict("g1") == "merged")
+    }
+
     @Test(
         "a malformed change is invalid by itself; its neighbours are done",
         arguments: [

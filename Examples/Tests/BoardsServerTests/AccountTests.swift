@@ -17,6 +17,13 @@ import Testing
         #expect(table.count == 2 && table.strangeLines == [5, 6, 7])
     }
 
+    @Test("a tokens file whose lines end as Windows ends them is read the same")
+    func carriageReturns() {
+        let table = TokenTable("# tokens\r\n\r\nt1 alice\r\nt2 bob\r\nodd\r\n")
+        #expect(table.account(of: "t1".utf8) == "alice" && table.account(of: "t2".utf8) == "bob")
+        #expect(table.count == 2 && table.strangeLines == [5])
+    }
+
     @Test(
         "without a known token every route but health and figures is 401 unauthorized",
         arguments: [nil, "Bearer", "Bearer wrong", "Basic t1", "t1", "Bearer t1 t1", "bearer  "])

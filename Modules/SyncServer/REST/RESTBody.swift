@@ -84,15 +84,15 @@ struct RESTBody {
         }
         if kind == .text { return .string(item.value) }
         if item.value.isEmpty || item.value == "null" { return .null }
-        if let value = Self.value(of: item.value, as: kind) { return value }
+        if let value = Self.value(of: item.value, as: kind, depth: limits.valueDepth) { return value }
         throw Problem(status: 422, code: "invalid", detail: "\(item.name): \(item.value) is no \(kind.rawValue)")
     }
 
-    /// A query's text as the kind that is wanted; `nil` if it is none.
-    static func value(of text: String, as kind: ServerEntity.QueryKind) -> FieldValue? {
+    /// A query's text as the kind that is wanted; `nil` if it is none, or has more levels than `depth`.
+    static func value(of text: String, as kind: ServerEntity.QueryKind, depth: Int) -> FieldValue? {
         if kind == .text { return .string(text) }
         do {
-            let value = try FieldValue(json: text)
+            let value = try FieldValue(json: text, maximumDepth: depth)
             switch (kind, value) {
             case (.json, _), (.boolean, .bool), (.number, .int), (.number, .double): return value
             default: return nil
@@ -106,6 +106,10 @@ struct RESTBody {
         if protectedFields.contains(name) {
             throw Problem(status: 422, code: "invalid", detail: "\(name) is the server's own")
         }
+        guard Self.isWithin(limits.valueDepth, value) else {
+            throw Problem(
+                status: 422, code: "invalid", detail: "\(name) has more than \(limits.valueDepth) levels")
+        }
         var writer = JSONWriter()
         do {
             try writer.value(value)
@@ -114,6 +118,16 @@ struct RESTBody {
         }
         if writer.count > limits.fieldBytes {
             throw .tooLarge("\(name) has more than \(limits.fieldBytes) bytes")
+        }
+    }
+
+    /// Whether a value holds no more containers within containers than `levels`; as deep as the reader lets it be.
+    private static func isWithin(_ levels: Int, _ value: FieldValue) -> Bool {
+        switch value {
+        case .null, .bool, .int, .double, .string: true
+        case .data: levels > 0
+        case .array(let elements): levels > 0 && elements.allSatisfy { isWithin(levels - 1, $0) }
+        case .object(let members): levels > 0 && members.values.allSatisfy { isWithin(levels - 1, $0) }
         }
     }
 }

@@ -163,7 +163,7 @@ struct RESTWriting {
             }
             if text.isEmpty || text == "null" {
                 content.fields[index].value = .null
-            } else if let value = RESTBody.value(of: text, as: kind) {
+            } else if let value = RESTBody.value(of: text, as: kind, depth: limits.valueDepth) {
                 content.fields[index].value = value
             }
         }

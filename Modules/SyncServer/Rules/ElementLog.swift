@@ -29,9 +29,12 @@ struct ElementLog: Sendable, Hashable {
     private(set) var entries: [Entry] = []
     /// Where each element stands in `entries`.
     private var places: [SetElement: Int] = [:]
+    /// How many of them are taken out.
+    private var absent = 0
 
     init(entries: [Entry] = []) {
         self.entries = entries
+        absent = entries.count { !$0.isPresent }
         for (index, entry) in entries.enumerated() { places[SetElement(entry.element)] = index }
     }
 
@@ -43,19 +46,22 @@ struct ElementLog: Sendable, Hashable {
             places[SetElement(element)] = entries.count
             let puts = isPresent ? [Put(tag: tag, index: index)] : []
             entries.append(Entry(element: element, isPresent: isPresent, tag: tag, puts: puts))
+            if !isPresent { absent += 1 }
             if entries.count > Self.kept { forgetOldest() }
             return true
         }
         if isPresent { entries[place].remember(Put(tag: tag, index: index)) }
         guard entries[place].tag < tag else { return false }
         entries[place].tag = tag
+        if entries[place].isPresent != isPresent { absent += isPresent ? -1 : 1 }
         entries[place].isPresent = isPresent
         return true
     }
 
     private mutating func forgetOldest() {
+        // Counted, not looked for: a set of many elements that are all there grows by one without a look at the others.
+        guard absent >= Self.kept / 2 else { return }
         let absent = entries.filter { !$0.isPresent }.map(\.tag).sorted()
-        guard absent.count >= Self.kept / 2 else { return }
         let limit = absent[absent.count / 2]
         self = ElementLog(entries: entries.filter { $0.isPresent || $0.tag > limit })
     }

@@ -10,6 +10,9 @@ struct Proceedings {
 
     private(set) var ledger: Ledger
     private(set) var outcomes: [ChangeOutcome] = []
+    /// Bytes of verdicts given before that one request may ask for again; of more it is refused as a whole.
+    var mostRepeatedBytes = Int.max
+    private var repeatedBytes = 0
     private let isStrict: Bool
     private let policy: Policy?
     private let naming: Naming?
@@ -149,6 +152,8 @@ struct Proceedings {
             let rejection = Rejection(code: .keyReused, message: "the key was used with other content")
             return outcome(dirty, .rejected(rejection))
         }
+        repeatedBytes += known.members.utf8.count
+        guard repeatedBytes <= mostRepeatedBytes else { throw Problem.tooManyVerdictBytes(mostRepeatedBytes) }
         var repeated = outcome(dirty, .duplicate(known))
         if repeated.decision.isDone { repeated.stamp = try stamp(ofRepeated: dirty, in: source) }
         return repeated

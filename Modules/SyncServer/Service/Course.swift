@@ -23,7 +23,8 @@ extension SyncService {
     ///
     /// - Parameter guardsKeys: Keys are looked up only where one turns out to be known.
     /// - Throws: ``KeyIsKnown`` where a key must be looked up first, after all: what was done here is to be taken back, and the
-    ///   account read anew (what is in memory may say more than the file).
+    ///   account read anew (what is in memory may say more than the file). ``Problem`` where the verdicts would be too
+    ///   large together; then, too, all of it is to be taken back.
     func decide(
         _ request: SyncRequest, _ account: inout AccountContext, _ now: Int64, _ store: ServerStore, guardsKeys: Bool
     ) throws -> Course {
@@ -38,6 +39,7 @@ extension SyncService {
             ledger: Ledger(rules: rules, protectedFields: configuration.protectedFields, head: account.head),
             isStrict: request.isStrict, naming: configuration.makesIDs ? Naming { self.makeRecordID() } : nil,
             policy: policy(account.name))
+        proceedings.mostRepeatedBytes = request.dirty.count > 1 ? configuration.limits.verdictBytes : .max
         try proceedings.decide(request.dirty, in: source)
         let members = try write(proceedings, &account, now, store)
         return Course(
@@ -65,9 +67,13 @@ extension SyncService {
         try writer.write(proceedings.aliases, account: account)
         var members: [String] = []
         members.reserveCapacity(proceedings.outcomes.count)
+        let most = proceedings.outcomes.count > 1 ? configuration.limits.verdictBytes : .max
+        var bytes = 0
         var touched: [String: DeviceContext] = [:]
         for outcome in proceedings.outcomes {
             let text = try OutcomeWriter.members(of: outcome)
+            bytes += text.utf8.count
+            guard bytes <= most else { throw Problem.tooManyVerdictBytes(most) }
             members.append(text)
             account.stamp = max(account.stamp, outcome.stamp ?? .zero)
             guard outcome.digest != nil else { continue }

@@ -65,8 +65,15 @@ public struct ServerLimits: Sendable, Hashable {
     public var greatestPage = 2_000
     /// Bytes of records after which a page ends; it always has one record.
     public var pageBytes = 4 << 20
+    /// Bytes that stand beside the verdicts of one request, of more than one change, before it is refused as too large
+    /// (413): a client halves it. What one change brings is bounded by its record.
+    public var verdictBytes = 32 << 20
     /// How far a stamp may be ahead of the clock, in milliseconds.
     public var stampAhead: Int64 = 60_000
+
+    /// Containers within containers of one field's value. A verdict's record stands deepest in an answer, its values
+    /// five levels below the root (`results`, the result, `record`, `fields`): no answer is deeper than ``depth``.
+    var valueDepth: Int { depth - 5 }
 
     public init() {}
 }

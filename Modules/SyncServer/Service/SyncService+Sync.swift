@@ -117,6 +117,9 @@ extension SyncService {
                 for asked in open { store.forget(asked.account) }
                 answers = try written(open, now, &state, db, guardsKeys: false)
             }
+        } catch let problem as Problem where open.count == 1 {
+            store.forgetAll()
+            return [Answered(reply: problem.reply)]
         } catch {
             store.forgetAll()
             throw error
@@ -161,7 +164,7 @@ extension SyncService {
             // Of some failures SQLite ends the whole transaction.
             guard db.isInsideTransaction else { throw error }
             state.store.forget(asked.account)
-            answered = Answered(reply: Self.unavailable.reply)
+            answered = Answered(reply: (error as? Problem)?.reply ?? Self.unavailable.reply)
         }
         return answered ?? Answered(reply: Self.unavailable.reply)
     }

@@ -16,6 +16,10 @@ struct Problem: Error, Sendable, Hashable {
 
     static func malformed(_ detail: String) -> Problem { Problem(status: 400, code: "malformed", detail: detail) }
     static func tooLarge(_ detail: String) -> Problem { Problem(status: 413, code: "tooLarge", detail: detail) }
+    /// Decided, the request's changes would have more said of them than an answer holds. Nothing of it is done.
+    static func tooManyVerdictBytes(_ most: Int) -> Problem {
+        tooLarge("the verdicts would take more than \(most) bytes; fewer changes at once")
+    }
     static let notFound = Problem(status: 404, code: "notFound", detail: "there is nothing here")
 
     func with(_ name: String, _ text: String) -> Problem {

@@ -17,7 +17,8 @@ struct TokenTable: Sendable {
     init() {}
 
     init(_ text: String) {
-        for (index, line) in text.split(separator: "\n", omittingEmptySubsequences: false).enumerated() {
+        // A carriage return and a line feed are one character, and not the line feed.
+        for (index, line) in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline).enumerated() {
             let words = line.split(whereSeparator: \.isWhitespace)
             guard let first = words.first, !first.hasPrefix("#") else { continue }
             guard words.count == 2 || words.dropFirst(2).first?.hasPrefix("#") == true,
