@@ -33,6 +33,18 @@ import Testing
         #expect(machine.applied(hasMore: false, inFullPass: false, hasBatch: false) == .finish(.exchange(trouble)))
     }
 
+    @Test("Missing verdicts are asked for again once in a cycle; then the push keeps to its own pauses")
+    func missingVerdicts() {
+        var machine = CycleMachine()
+        _ = machine.begin(hasBatch: true)
+        #expect(machine.lacked(hasBatch: false) == .request(withChanges: false))
+        #expect(!machine.mustPushWait)
+        #expect(machine.applied(hasMore: false, inFullPass: false, hasBatch: true) == .request(withChanges: true))
+        #expect(machine.lacked(hasBatch: false) == .request(withChanges: false))
+        #expect(machine.mustPushWait)
+        #expect(machine.applied(hasMore: false, inFullPass: false, hasBatch: false) == .finish(.complete))
+    }
+
     @Test("Without a network nothing more is tried in this cycle")
     func network() {
         var machine = CycleMachine()

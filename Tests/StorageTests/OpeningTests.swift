@@ -144,6 +144,57 @@ struct OpeningTests {
         try await store.close()
     }
 
+    /// A closed file of a queue with a create and an update; with the keys of both.
+    private func closedQueue() async throws -> (TestFile, [String]) {
+        let f = try Fixture()
+        try f.sql("INSERT INTO board (id, name) VALUES ('b1', 'A')")
+        try f.sql("INSERT INTO board (id, name) VALUES ('b2', 'B')")
+        let keys = try await f.store.queued().map(\.change.id)
+        try await f.store.database.barrierWriteWithoutTransaction { _ = try $0.checkpoint(.truncate) }
+        try await f.store.close()
+        return (f.file, keys)
+    }
+
+    private func overwrite(_ file: TestFile, at offset: UInt64, _ bytes: [UInt8]) throws {
+        let handle = try FileHandle(forUpdating: URL(fileURLWithPath: file.path))
+        try handle.seek(toOffset: offset)
+        try handle.write(contentsOf: Data(bytes))
+        try handle.close()
+    }
+
+    @Test("PRC-14 the app makes its tables itself: the queue is saved when they are there, and not before")
+    func savedLater() async throws {
+        let (file, keys) = try await closedQueue()
+        try overwrite(file, at: 0, [UInt8](repeating: 0x55, count: 16))
+        let own = StoreConfiguration(createsTables: false)
+        let failure = #expect(throws: StoreFailure.self) {
+            try Store(path: file.path, schema: boardSchema(), configuration: own)
+        }
+        #expect(failure?.kind == .invalid)
+        let app = try DatabaseQueue(path: file.path)
+        try await app.write { db in try AppTables.create(db, boardSchema()) }
+        try app.close()
+        let store = try Store(path: file.path, schema: boardSchema(), configuration: own)
+        #expect(store.movedAside != nil)
+        #expect(try await store.queued().map(\.change.id) == keys)
+        try await store.close()
+        let again = try Store(path: file.path, schema: boardSchema(), configuration: own)
+        #expect(again.movedAside == nil)
+        #expect(try await again.queued().map(\.change.id) == keys)
+        try await again.close()
+    }
+
+    @Test("PRC-14 a header that is overwritten costs nothing of the queue", arguments: [0, 16, 18, 20, 21])
+    func header(from first: Int) async throws {
+        let (file, keys) = try await closedQueue()
+        try overwrite(file, at: UInt64(first), [UInt8](repeating: 0x55, count: 24 - first))
+        let store = try Store(path: file.path, schema: boardSchema())
+        let old = try #require(store.movedAside)
+        #expect(try await store.queued().map(\.change.id) == keys)
+        #expect(!FileManager.default.fileExists(atPath: old + "-mended"))
+        try await store.close()
+    }
+
     @Test("PRC-13 a file that cannot be opened is no corruption: it stays where it is")
     func cannotOpen() throws {
         let file = try TestFile()

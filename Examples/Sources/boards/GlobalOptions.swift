@@ -34,7 +34,14 @@ struct GlobalOptions: ParsableArguments {
     }
 
     /// The token, if there is one.
-    var bearer: String? { token ?? Self.environment("BOARDS_TOKEN") }
+    /// - Throws: a ``Problem`` with exit code 2 for one that no request can carry; it is not repeated in the sentence.
+    func bearer() throws(Problem) -> String? {
+        guard let token = token ?? Self.environment("BOARDS_TOKEN") else { return nil }
+        guard token.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
+            throw .usage("The token is none: a token has visible ASCII characters alone, without spaces.")
+        }
+        return token
+    }
 
     private static func environment(_ name: String) -> String? {
         guard let value = ProcessInfo.processInfo.environment[name], !value.isEmpty else { return nil }

@@ -85,7 +85,10 @@ struct CommandTests {
             ["sync", "--server", "http://127.0.0.1:1", "--timeout", "soon"],
             ["sync", "--server", "http://127.0.0.1:1", "--timeout", "-1"],
             ["sync", "--server", "http://127.0.0.1:1", "--once", "--watch"],
-            ["sync", "--server", "http://example.org"], ["serve", "--port", "many"], ["backup"], ["--data"],
+            ["sync", "--server", "http://example.org"],
+            ["sync", "--server", "http://127.0.0.1:1", "--token", "a b"],
+            ["sync", "--server", "http://127.0.0.1:1", "--token", "a\r\nX-Evil: 1"], ["serve", "--port", "many"],
+            ["backup"], ["--data"],
         ]
         for arguments in wrong {
             let finished = try await shop.boards(arguments)
@@ -134,6 +137,43 @@ struct CommandTests {
         #expect(try await shop.on("A", "pending", "--json").json.count == 3)
         #expect(try await shop.on("A", "failures", "--json").output == "[]\n")
         #expect(try await shop.on("A", "conflicts", "--json").output == "[]\n")
+    }
+
+    @Test("results that nobody can take: status 1 and one sentence; a complaint that nobody can take: its status")
+    func nowhereToWrite() async throws {
+        try await shop.ok("A", "add", "board", "name=x")
+        // Linux has a file that is always full.
+        guard let full = FileHandle(forWritingAtPath: "/dev/full") else { return }
+        let (output, complaint) = (shop.file("full.out"), shop.file("full.err"))
+        let show = try shop.process(["--data", shop.file("A"), "show"], output: output, complaint: complaint)
+        show.standardOutput = full
+        try show.run()
+        show.waitUntilExit()
+        #expect(show.terminationReason == .exit && show.terminationStatus == 1)
+        #expect(try String(contentsOfFile: complaint, encoding: .utf8).count { $0 == "\n" } == 1)
+        let wrong = try shop.process(["frobnicate"], output: output, complaint: complaint)
+        wrong.standardError = full
+        try wrong.run()
+        wrong.waitUntilExit()
+        #expect(wrong.terminationReason == .exit && wrong.terminationStatus == 2)
+    }
+
+    @Test("PRC-14 a damaged database: what waited is saved and sent on, and the command says so once")
+    func damaged() async throws {
+        let ids = try await card("A")
+        let pending = try await shop.on("A", "pending", "--json").json
+        let handle = try FileHandle(forUpdating: URL(filePath: shop.file("A") + "/boards.sqlite"))
+        try handle.write(contentsOf: Data(repeating: 0x55, count: 16))
+        try handle.close()
+        let status = try await shop.on("A", "status")
+        #expect(status.status == 0)
+        #expect(status.output == "queued (3 waiting)\n")
+        #expect(status.complaint.contains("damaged") && status.complaint.contains("3 unsent"))
+        let after = try await shop.on("A", "pending", "--json")
+        #expect(after.complaint == "")
+        #expect(try after.json.count == 3)
+        for index in 0..<3 { #expect(try after.json[index]?["changeID"] == pending[index]?["changeID"]) }
+        #expect(try await shop.ok("A", "show", "card", ids.card).contains(#""name":"Pond""#))
     }
 
     @Test("ten processes that begin the same database at once all get their record in")

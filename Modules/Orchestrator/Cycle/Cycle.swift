@@ -185,13 +185,13 @@ extension SyncEngine {
             try await queue.probed(succeeded: true)
             if let pause = answer.backoffSeconds, pause > 0 { try await queue.asked(pauseSeconds: pause) }
             // A push that failed in this cycle waits for its own time, whoever wishes it.
-            let urgency = machine.hasPushFailed ? .routine : urgency
+            let urgency = machine.mustPushWait ? .routine : urgency
             if case .batch = take {} else { take = try await taken(urgency, store.summary(), known: take.summary) }
         }
         // The page may leave out what follows from a change whose verdict is not here (PROTOCOL.md, *Records*): it is asked for
         // again, and then the change is a repeated one, or none is sent.
         guard Self.isWhole(answer, of: claim) else {
-            return machine.applied(hasMore: true, inFullPass: false, hasBatch: take.claim != nil)
+            return machine.lacked(hasBatch: take.claim != nil)
         }
         let hasMore: Bool
         do {

@@ -32,13 +32,16 @@ struct CycleMachine: Sendable {
     /// Whether the batch at hand may go; a failed push does not go again in the cycle that saw it fail.
     private var pushFailed: CycleEnd?
     private var fullPasses = 0
+    /// Answers of this cycle that lacked a verdict.
+    private var incomplete = 0
     /// A server that answers for ever must not hold a cycle for ever.
     private var requestsLeft: Int
 
     init(mostRequests: Int = 1_000_000) { requestsLeft = mostRequests }
 
-    /// Whether a push failed in this cycle.
-    var hasPushFailed: Bool { pushFailed != nil }
+    /// Whether what is left of the push keeps to its own pauses in this cycle, whoever wishes it: it failed, or verdicts were
+    /// missing again where they had been asked for again.
+    var mustPushWait: Bool { pushFailed != nil || incomplete > 1 }
 
     /// The first step after the queue was asked.
     mutating func begin(hasBatch: Bool) -> Step { next(hasBatch: hasBatch) }
@@ -48,6 +51,12 @@ struct CycleMachine: Sendable {
         pull = hasMore ? .wanted : .complete
         if !hasMore, inFullPass { return .endFullPass }
         return next(hasBatch: hasBatch)
+    }
+
+    /// A request was answered without every change's verdict: its page may lack records, and is asked for again.
+    mutating func lacked(hasBatch: Bool) -> Step {
+        incomplete += 1
+        return applied(hasMore: true, inFullPass: false, hasBatch: hasBatch)
     }
 
     /// The full pass ended, or waits for the app.

@@ -1,4 +1,4 @@
-import Storage
+public import Storage
 public import SyncCore
 
 /// What is kept of a cycle: why it began, what it did, how long it took; no contents.
@@ -16,6 +16,8 @@ public struct CycleRecord: Sendable, Hashable {
     public var end: String
     /// The end in words; `nil` for a complete one.
     public var message: String?
+    /// Whether everything up to the server's present version came, whatever became of the push.
+    public var isPulled: Bool
     /// Figures by name: `sent`, `acknowledged`, `merged`, `conflicts`, `refused`, `received`, `held`, `removed`, `requests`,
     /// `bytesSent`, `bytesReceived`.
     public var counts: [String: Int64]
@@ -26,6 +28,7 @@ public struct CycleRecord: Sendable, Hashable {
         cause = beginning.cause.rawValue
         durationMilliseconds = now - beginning.elapsed
         end = report.end.name
+        isPulled = report.isPulled
         // An answer's own words may hold anything; the class and the status are enough here.
         message = report.end == .complete ? nil : report.end.shortCause
         counts = report.counts.filter { $0.value != 0 }
@@ -41,6 +44,8 @@ public struct CycleRecord: Sendable, Hashable {
         atMilliseconds = stored.atMilliseconds
         self.cause = cause
         self.end = end
+        // Records of earlier versions do not say it.
+        isPulled = members["pulled"].map { $0 == true } ?? (end == "complete")
         durationMilliseconds = duration
         if case .string(let text)? = members["message"] { message = text }
         counts = [:]
@@ -64,7 +69,7 @@ public struct CycleRecord: Sendable, Hashable {
     var text: String? {
         var members: [String: FieldValue] = [
             "cause": .string(cause), "end": .string(end), "duration": .int(durationMilliseconds),
-            "counts": .object(counts.mapValues(FieldValue.int)),
+            "pulled": .bool(isPulled), "counts": .object(counts.mapValues(FieldValue.int)),
         ]
         if let message { members["message"] = .string(message) }
         do { return try FieldValue.object(members).jsonText() } catch { return nil }
@@ -109,7 +114,14 @@ extension CycleEnd {
 extension SyncEngine {
     /// The last cycles that made a request, newest first; they outlive the program.
     public func recentCycles(limit: Int = 100) async throws(StoreFailure) -> [CycleRecord] {
-        try await store.cycles(limit: limit).compactMap {
+        try await store.recentCycles(limit: limit)
+    }
+}
+
+extension Store {
+    /// The last cycles that made a request, newest first; they outlive the program, and no engine is needed to read them.
+    public func recentCycles(limit: Int = 100) async throws(StoreFailure) -> [CycleRecord] {
+        try cycles(limit: limit).compactMap {
             CycleRecord(.init(number: $0.number, atMilliseconds: $0.atMilliseconds, text: $0.summary))
         }
     }

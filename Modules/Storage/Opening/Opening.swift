@@ -65,22 +65,37 @@ enum Opening {
         let lock = OpeningLock(forFileAt: path, seconds: path == ":memory:" ? 0 : configuration.busyTimeout)
         defer { lock.letGo() }
         do {
-            return try attempt(path: path, schema, account: account, configuration)
+            return try saving(path: path, schema, account: account, configuration)
         } catch let failure where failure.kind == .busy && configuration.busyTimeout > 0 {
             // Two processes that make one file at once get in each other's way for a moment, which no waiting covers.
-            return try attempt(path: path, schema, account: account, configuration)
+            return try saving(path: path, schema, account: account, configuration)
         } catch let failure where failure.kind == .corrupt && path != ":memory:" {
-            let now = configuration.clock.nowMilliseconds
-            let old = try Recovery.moveAside(path, now: now)
-            var opened = try attempt(path: path, schema, account: account, configuration)
-            do {
-                _ = try opened.database.write { db in try Recovery.salvage(db, from: old, schema, now: now) }
-            } catch {
-                throw StoreFailure(error, while: "saving the queue of a corrupt database")
-            }
-            opened.movedAside = old
+            try Recovery.moveAside(path, now: configuration.clock.nowMilliseconds)
+            return try saving(path: path, schema, account: account, configuration)
+        }
+    }
+
+    /// Opens the file; if it stands in the place of a corrupt one whose queue is not saved yet, that is done first.
+    ///
+    /// A new file that lacks the app's own tables does not open: then the app makes them, and the next opening saves.
+    private static func saving(
+        path: String, _ schema: Schema, account: String?, _ configuration: StoreConfiguration
+    ) throws(StoreFailure) -> Opened {
+        var opened = try attempt(path: path, schema, account: account, configuration)
+        let note = AsideNote(database: path)
+        guard path != ":memory:", let old = note.target, FileManager.default.fileExists(atPath: old) else {
             return opened
         }
+        let now = configuration.clock.nowMilliseconds
+        do {
+            _ = try opened.database.write { db in try Recovery.salvage(db, from: old, schema, now: now) }
+        } catch {
+            throw StoreFailure(error, while: "saving the queue of a corrupt database")
+        }
+        // A kill between the two saves again what is saved: rows that are there are left alone.
+        try note.remove()
+        opened.movedAside = old
+        return opened
     }
 
     private static func attempt(

@@ -11,31 +11,33 @@ enum Recovery {
         "sync_draft",
     ]
 
-    /// Moves the file and its companions aside.
-    /// - Returns: where the database is now.
-    static func moveAside(_ path: String, now: Int64) throws(StoreFailure) -> String {
+    /// Moves the file and its companions aside, the file last: until then it is found corrupt again, and this goes on.
+    static func moveAside(_ path: String, now: Int64) throws(StoreFailure) {
         let files = FileManager.default
-        var target = "\(path).corrupt-\(now)"
+        let note = AsideNote(database: path)
+        var target = note.target ?? "\(path).corrupt-\(now)"
         var number = 1
         while files.fileExists(atPath: target) {
             number += 1
             target = "\(path).corrupt-\(now)-\(number)"
         }
+        try note.set(target: target)
         do {
-            for suffix in ["", "-wal", "-shm", "-corrupt"] where files.fileExists(atPath: path + suffix) {
+            for suffix in ["-wal", "-shm", "-corrupt", ""] where files.fileExists(atPath: path + suffix) {
                 try files.moveItem(atPath: path + suffix, toPath: target + suffix)
             }
         } catch {
             throw StoreFailure(kind: .corrupt, message: "The database is corrupt, and cannot be moved aside: \(error)")
         }
-        return target
     }
 
     /// Copies what can be read of the engine's tables, row by row, into the new database.
     /// - Returns: how many changes were saved.
     static func salvage(_ db: Database, from path: String, _ schema: Schema, now: Int64) throws -> Int {
         var saved: [String: [Row]] = [:]
-        for table in tables { saved[table] = rows(of: table, in: path) }
+        let mended = try MendedHeader(of: path, like: db)
+        defer { mended?.remove() }
+        for table in tables { saved[table] = rows(of: table, in: mended?.path ?? path) }
         let old = Dictionary(
             (saved["sync_meta"] ?? []).compactMap { row in (row["key"] as String?).map { ($0, row) } },
             uniquingKeysWith: { $1 })

@@ -59,6 +59,26 @@ import Testing
         }
     }
 
+    @Test("A server that leaves every verdict out is asked at our own pauses; then the queue drains")
+    func alwaysMute() throws {
+        try inVirtualTime { stage in
+            let server = ModelServer(schema: Device.parsed, clock: stage.wall)
+            let port = Port(server, clock: stage.clock)
+            let device = try stage.device(port)
+            _ = await device.engine.syncNow()
+            for number in 0..<3 { try await device.addBoard("b-\(number)") }
+            port.forget()
+            port.otherwise = .mute
+            let report = try await device.engine.sync(for: .seconds(30)).report
+            #expect(report.requests < 200)
+            #expect(port.requests.contains { $0.changes.count == 3 })
+            #expect(try await device.store.summary().hasWork)
+            port.otherwise = .pass
+            #expect(try await device.engine.sync(for: .seconds(30)).isInStep)
+            try await device.end()
+        }
+    }
+
     @Test("NET-16 a pause asked for with a good answer binds the user's next wish; a pull under way ends its pages")
     func backoff() throws {
         try inVirtualTime { stage in

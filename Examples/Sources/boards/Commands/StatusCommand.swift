@@ -7,7 +7,11 @@ struct StatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status",
         abstract: "Say how far a record and everything under it is: queued, syncing, synced or failed.",
-        discussion: "Without ENTITY and ID, of this device's whole database. Failed comes before syncing before queued."
+        discussion: """
+            Without ENTITY and ID, of this device's whole database. Failed comes before syncing before queued. Where \
+            nothing waits to be sent, but the last pull brought not everything of the server, the whole database is \
+            `behind`, with a sentence that says why.
+            """
     )
 
     @OptionGroup var global: GlobalOptions
@@ -33,7 +37,8 @@ struct StatusCommand: AsyncParsableCommand {
             guard try await device.read({ try records.fetch($0, key) }) != nil else { throw Edits.missing(key) }
         }
         let wait = key == nil ? QueueWait(try await device.store.summary()) : nil
-        let status = StatusReport(record: key, counts: counts, wait: wait)
+        let pull = key == nil ? try await PullStanding(device.store) : nil
+        let status = StatusReport(record: key, counts: counts, wait: wait, pull: pull)
         Console.print(json ? JSONText.text(status.json) : status.sentence)
     }
 }
@@ -44,24 +49,26 @@ struct StatusReport {
     let counts: StateCounts
     /// When and why the queue waits; of the whole database only.
     var wait: QueueWait?
+    /// Whether what others wrote is here; of the whole database only.
+    var pull: PullStanding?
 
-    /// Failed before syncing before queued before synced.
+    /// Failed before syncing before queued before behind before synced.
     var state: String {
         if counts.failed > 0 { return "failed" }
         if counts.uploading > 0 { return "syncing" }
         if counts.waiting > 0 { return "queued" }
-        return "synced"
+        return pull?.gap == nil ? "synced" : "behind"
     }
 
-    /// The word first, and no other of the four words behind it.
+    /// The word first, and no other of the words behind it.
     var sentence: String {
         var parts: [String] = []
         if counts.failed > 0 { parts.append("\(counts.failed) set aside") }
         if counts.uploading > 0 { parts.append("\(counts.uploading) on the way") }
         if counts.waiting > 0 { parts.append("\(counts.waiting) waiting") }
         let first = parts.isEmpty ? state : "\(state) (\(parts.joined(separator: ", ")))"
-        guard counts.waiting + counts.uploading > 0, let sentence = wait?.shortSentence else { return first }
-        return first + "\n" + sentence
+        let waits = counts.waiting + counts.uploading > 0 ? wait?.shortSentence : nil
+        return [first, waits, pull?.gap].compactMap { $0 }.joined(separator: "\n")
     }
 
     var json: FieldValue {
@@ -73,6 +80,10 @@ struct StatusReport {
             members["nextAttempt"] = wait.json
             members["cause"] = wait.cause.map(FieldValue.string) ?? .null
             members["needsCredentials"] = .bool(wait.needsCredentials)
+        }
+        if let pull {
+            members["held"] = .int(Int64(pull.held))
+            members["gap"] = pull.gap.map(FieldValue.string) ?? .null
         }
         if let record {
             members["entity"] = .string(record.entity)

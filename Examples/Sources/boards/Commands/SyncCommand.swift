@@ -44,7 +44,7 @@ struct SyncCommand: AsyncParsableCommand {
 
     func run() async throws {
         let server = try global.serverURL()
-        let connection = try Connection(server: server, token: global.bearer, isVerbose: verbose)
+        let connection = try Connection(server: server, token: global.bearer(), isVerbose: verbose)
         let outcome: SyncOutcome
         do {
             let device = try await Device.open(global)

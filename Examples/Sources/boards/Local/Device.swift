@@ -11,7 +11,17 @@ struct Device {
 
     /// Opens the folder's database; both are made where they are missing.
     /// - Throws: a ``Problem`` where the folder cannot be made; ``StoreFailure`` where the database cannot be opened.
-    static func open(_ global: GlobalOptions) async throws -> Device { try open(folder: global.folder) }
+    static func open(_ global: GlobalOptions) async throws -> Device {
+        let device = try open(folder: global.folder)
+        if let old = device.store.movedAside {
+            let saved = try await device.store.summary()
+            Console.complain(
+                "The database was damaged, and is now “\(old)”; a new one was begun, with "
+                    + "\(saved.pending + saved.inFlight + saved.blocked + saved.failed) unsent changes saved. "
+                    + "The next sync brings what the server has.")
+        }
+        return device
+    }
 
     /// The same for a folder that is named, and the boards' entities if no others are.
     /// - Parameter note: hears what of the derived data is made anew.

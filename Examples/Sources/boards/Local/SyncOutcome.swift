@@ -24,7 +24,12 @@ struct SyncOutcome {
 
     var cause: String? {
         if let cause = report.end.cause { return cause }
-        return report.requests == 0 ? "the time was over before the server could be asked" : nil
+        if report.requests == 0 { return "the time was over before the server could be asked" }
+        guard unsent > 0 else { return nil }
+        // The pull came to its end, and the queue waits: for what happened last, or because it was asked to.
+        if let cause = queue.schedule.cause { return cause }
+        let floors = [queue.schedule.serverNotBeforeMilliseconds, queue.schedule.changesNotBeforeMilliseconds]
+        return floors.contains { $0 != nil } ? "the server asked for a pause" : nil
     }
 
     var sentence: String {

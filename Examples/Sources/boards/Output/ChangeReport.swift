@@ -81,13 +81,25 @@ enum ChangeReport {
 
     static func line(_ failed: FailedChange, waiting: [String]) -> String {
         let change = failed.queued.change
-        var text = "\(change.operation.rawValue) \(change.record) was set aside: \(failed.reason.message)"
-        text += " (\(failed.reason.code))\n     change \(change.id)"
+        var text = "\(change.operation.rawValue) \(change.record) was set aside: \(plain(failed.reason.message))"
+        text += " (\(plain(failed.reason.code)))\n     change \(change.id)"
         if !waiting.isEmpty {
             text +=
                 "\n     \(waiting.count) more need it, and would be discarded with it: \(waiting.joined(separator: ", "))"
         }
         return text
+    }
+
+    /// A server's words as one line that moves nothing on a terminal: control and format characters are spaces.
+    private static func plain(_ text: String) -> String {
+        String(
+            String.UnicodeScalarView(
+                text.unicodeScalars.map { scalar -> Unicode.Scalar in
+                    switch scalar.properties.generalCategory {
+                    case .control, .format, .lineSeparator, .paragraphSeparator: " "
+                    default: scalar
+                    }
+                }))
     }
 
     private static func word(_ queued: QueuedChange) -> String {

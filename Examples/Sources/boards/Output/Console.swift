@@ -8,14 +8,26 @@ enum Console {
     /// Writes a line to stdout.
     static func print(_ line: String) { write(line + "\n") }
 
-    /// Writes a text to stdout.
+    /// Writes a text to stdout; ends the program with status 1 where nobody can take it, on a full disk for one.
     static func write(_ text: String) {
         guard !text.isEmpty else { return }
-        FileHandle.standardOutput.write(Data((indentation.isEmpty ? text : indented(text)).utf8))
+        do {
+            try FileHandle.standardOutput.write(contentsOf: Data((indentation.isEmpty ? text : indented(text)).utf8))
+        } catch {
+            complain("The results could not be written; what was to be done is done.")
+            Program.exit(1)
+        }
     }
 
     /// Writes a line to stderr.
-    static func complain(_ line: String) { FileHandle.standardError.write(Data((line + "\n").utf8)) }
+    static func complain(_ line: String) {
+        do {
+            try FileHandle.standardError.write(contentsOf: Data((line + "\n").utf8))
+        } catch {
+            // There is nowhere left to say it; the exit status still does.
+            return
+        }
+    }
 
     private static func indented(_ text: String) -> String {
         var lines = text.split(separator: "\n", omittingEmptySubsequences: false).map { indentation + $0 }

@@ -1,0 +1,63 @@
+import Foundation
+import Ferry
+import SyncCore
+import Testing
+
+@testable import boards
+
+@Suite("status of everything")
+struct StatusTests {
+    private func state(_ counts: StateCounts = StateCounts(), _ change: (inout SyncPosition) -> Void) -> StatusReport {
+        var position = SyncPosition(deviceID: "d", dataset: "d-1", epoch: "e-1", checkpoint: 7)
+        change(&position)
+        return StatusReport(record: nil, counts: counts, wait: nil, pull: PullStanding(position, last: nil))
+    }
+
+    @Test("OBS-02 nothing waits here, but the pull is not complete: behind, with the reason; never synced")
+    func behind() throws {
+        #expect(state { _ in }.sentence == "synced")
+        let held = state { $0.held = 3 }
+        #expect(held.state == "behind")
+        #expect(held.sentence.contains("3") && held.sentence.count { $0 == "\n" } == 1)
+        #expect(state { $0.isInFullPass = true }.state == "behind")
+        #expect(state { $0.awaitsConfirmation = true }.sentence.contains("--confirm"))
+        for word in ["synced", "queued", "syncing", "failed"] {
+            #expect(!state { $0.awaitsConfirmation = true }.sentence.contains(word))
+        }
+        #expect(held.json["gap"] != .null && held.json["held"] == 3)
+        var counts = StateCounts()
+        counts.waiting = 1
+        #expect(state(counts) { $0.held = 3 }.state == "queued")
+    }
+
+    @Test("OBS-02 a sync that found nobody leaves a device behind; the next one that comes to its end does not")
+    func afterFailure() async throws {
+        let shop = try Workshop()
+        let server = try await ServerProcess(shop)
+        try await shop.ok("A", "--server", server.url, "sync", "--timeout", "20")
+        #expect(try await shop.ok("A", "status") == "synced")
+        let lost = try await shop.on("A", "--server", "http://127.0.0.1:1", "sync", "--timeout", "0.5")
+        #expect(lost.status == 3)
+        #expect(try await shop.ok("A", "status").hasPrefix("behind\n"))
+        try await shop.ok("A", "--server", server.url, "sync", "--timeout", "20")
+        #expect(try await shop.ok("A", "status") == "synced")
+        #expect(server.stop() == 0)
+    }
+}
+
+@Suite("what a server says, on a terminal")
+struct TerminalTests {
+    @Test("a refusal's words are one line: no escape, no line's end and no turn of direction of a server gets through")
+    func plainWords() {
+        let change = Change(
+            id: "k", sequence: 1, record: RecordKey("card", "c"), operation: .create, schemaVersion: 1,
+            stamp: Stamp(milliseconds: 1, counter: 0), fields: [:])
+        let failed = FailedChange(
+            queued: QueuedChange(change: change),
+            reason: SetAsideReason(code: "in\u{7}valid", message: "no\n\u{1b}[31mred\u{202e}\u{2028}"),
+            failedAtMilliseconds: 0, isUncertain: false)
+        let line = ChangeReport.line(failed, waiting: [])
+        #expect(line.split(separator: "\n").count == 2)
+        #expect(!line.unicodeScalars.contains { ["\u{7}", "\u{1b}", "\u{202e}", "\u{2028}"].contains($0) })
+    }
+}
