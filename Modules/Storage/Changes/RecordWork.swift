@@ -17,6 +17,8 @@ struct RecordWork {
     /// What the row shows on top of the base, in the queue's order.
     private(set) var changes: [StoredChange]
     private let before: StoredRecord?
+    /// Whether the base was live before anything came in.
+    private let wasLive: Bool
     /// The row as it was.
     let row: [String: FieldValue]?
     /// Positions of changes whose deltas were rewritten here.
@@ -37,14 +39,18 @@ struct RecordWork {
         }
         return RecordWork(
             record: record, entity: entity, replay: Replay(deltas: deltas), stored: stored, base: base,
-            changes: changes, before: stored, row: row)
+            changes: changes, before: stored, wasLive: base.isLive, row: row)
     }
 
     /// The version held; 0 where the server has acknowledged nothing.
     var version: Int64 { stored?.version ?? 0 }
 
-    /// Whether the record is dead by the server's word, and nothing of it waits.
-    var isOver: Bool { stored != nil && !base.isLive && changes.isEmpty }
+    /// Whether the record is dead by the server's word, and nothing of it waits. That it has no row says nothing: it may be held
+    /// for its parent (seed 738).
+    var isOver: Bool {
+        guard let stored, !base.isLive, changes.isEmpty else { return false }
+        return wasLive || stored.base?.isLive == false
+    }
 
     /// What the row is to show.
     var shown: RecordState { replay.state(of: changes, onto: base) }

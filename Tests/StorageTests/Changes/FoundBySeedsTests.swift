@@ -534,4 +534,24 @@ struct FoundBySeedsTests {
         #expect(try await f.store.position().held == 0)
         #expect(try !f.hasCard("n"))
     }
+
+    @Test("Seed 738: a card whose refused delete is given up waits on for its list, which is deleted here, unsent")
+    func refusedDeleteUnderDeletedList() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        let card = "c1"
+        try f.sql("DELETE FROM card WHERE id = '\(card)'")
+        try f.sql("DELETE FROM list WHERE id = 'l1'")
+        let claim = try await f.claim()
+        try #require(claim.told.first == "delete card \(card)")
+        try await f.settle((claim.keys[0], .refused("forbidden")), (claim.keys[1], .unanswered))
+        let held = try f.int("SELECT count(*) FROM sync_held WHERE id = '\(card)'")
+        #expect(held == 1)
+        _ = try await f.store.discard(claim.keys[0])
+        #expect(try f.int("SELECT count(*) FROM sync_held WHERE id = '\(card)'") == 1)
+        #expect(try !f.hasCard(card))
+        // The list is refused as well, and comes back with its card.
+        try await f.settle((claim.keys[1], .refused("forbidden")))
+        #expect(try f.hasCard(card))
+    }
 }
