@@ -10,19 +10,11 @@ struct EvictionTests {
     private let one = RecordKey("board", "b1")
     private let two = RecordKey("board", "b2")
 
-    /// Two boards; the first has a list with a card.
-    private func fixture() async throws -> Fixture {
-        let f = try Fixture()
-        try await f.applyBoard()
-        try await f.apply(record("board", "b2", 4, ["name": "Other"]))
-        return f
-    }
-
     @Test(
         "DL-21 a list that is moved, unsent, to a root that is dropped keeps its cards: the server has them where it was"
     )
     func movedIntoDropped() async throws {
-        let f = try await fixture()
+        let f = try await Fixture.twoBoards()
         try f.sql("UPDATE list SET idBoard = 'b2' WHERE id = 'l1'")
         try await f.store.setScopes([one])
         #expect(try f.int("SELECT count(*) FROM card") == 1)
@@ -36,7 +28,7 @@ struct EvictionTests {
 
     @Test("DL-21 a list that is moved, unsent, out of a root that is dropped can go back to it, and goes with it")
     func movedOutOfDropped() async throws {
-        let f = try await fixture()
+        let f = try await Fixture.twoBoards()
         try f.sql("UPDATE list SET idBoard = 'b2' WHERE id = 'l1'")
         try await f.store.setScopes([two])
         #expect(try f.int("SELECT count(*) FROM board") == 2)
@@ -54,7 +46,7 @@ struct EvictionTests {
 
     @Test("DL-21 what was set aside keeps its row in a root that is dropped, and is tried again over it")
     func setAside() async throws {
-        let f = try await fixture()
+        let f = try await Fixture.twoBoards()
         try f.sql("UPDATE board SET name = 'Mine' WHERE id = 'b1'")
         let claim = try await f.claim()
         try await f.settle((claim.keys[0], .refused("forbidden")))

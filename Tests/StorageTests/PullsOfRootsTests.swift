@@ -10,14 +10,6 @@ struct PullsOfRootsTests {
     private let one = RecordKey("board", "b1")
     private let two = RecordKey("board", "b2")
 
-    /// Two boards; the first has a list with a card. Everything up to version 4 is here.
-    private func fixture() async throws -> Fixture {
-        let f = try Fixture()
-        try await f.applyBoard()
-        try await f.apply(record("board", "b2", 4, ["name": "Other"]))
-        return f
-    }
-
     /// A page for the roots that are asked for now.
     @discardableResult
     private func page(
@@ -41,7 +33,7 @@ struct PullsOfRootsTests {
         "DL-21 seed 124: what waits for a page of a root that was dropped goes once nothing is to come, with what waits for it"
     )
     func droppedBetweenPages() async throws {
-        let f = try await fixture()
+        let f = try await Fixture.twoBoards()
         try await f.store.setScopes([one, two])
         try await page(
             f, card("k1", 5, in: "later1"), card("k2", 6, in: "later2"),
@@ -59,7 +51,7 @@ struct PullsOfRootsTests {
 
     @Test("DL-21 what waits for a record that an unsent delete hides, or that is held itself, is not let go")
     func waitsForWhatIsHidden() async throws {
-        let f = try await fixture()
+        let f = try await Fixture.twoBoards()
         try await f.store.setScopes([one])
         try f.sql("DELETE FROM card; DELETE FROM list")
         try await page(f, card("k1", 5, in: "l1"), upTo: 6)
@@ -68,7 +60,7 @@ struct PullsOfRootsTests {
 
     @Test("DL-21 a pull that closes lets nothing go for a root that was added meanwhile and stands lower or higher")
     func addedMeanwhile() async throws {
-        let f = try await fixture()
+        let f = try await Fixture.twoBoards()
         try await f.store.setScopes([one])
         let asked = try await f.store.position().scopes
         try await page(f, card("k1", 5, in: "later"), upTo: 8, hasMore: true)
@@ -82,7 +74,7 @@ struct PullsOfRootsTests {
         "DL-21 a root that is dropped within a pull takes the others back to where the pull began: of what left them for it nobody may tell later"
     )
     func rolledBack() async throws {
-        let f = try await fixture()
+        let f = try await Fixture.twoBoards()
         try await f.store.setScopes([one, two])
         // The list moved to the second board, and was changed there: it stands on a later page.
         try await page(f, record("board", "b1", 6, ["name": "Newer"]), upTo: 7, hasMore: true)
@@ -98,7 +90,7 @@ struct PullsOfRootsTests {
 
     @Test("DL-21 a root that is dropped between pulls moves nobody's checkpoint")
     func notRolledBack() async throws {
-        let f = try await fixture()
+        let f = try await Fixture.twoBoards()
         try await f.store.setScopes([one, two])
         try await page(f, record("board", "b1", 6, ["name": "Newer"]), upTo: 7, hasMore: true)
         try await page(f, upTo: 8)
@@ -121,13 +113,13 @@ struct PullsOfRootsTests {
 
     @Test("DL-21 who held everything and chooses roots within a pull begins where the pull began")
     func chosenWithinAPull() async throws {
-        let f = try await fixture()
+        let f = try await Fixture.twoBoards()
         _ = try await f.store.apply(
             PageSlice(
                 records: [card("k1", 6, in: "l1")], from: 4, checkpoint: 6, epoch: Fixture.epoch, hasMore: true))
         try await f.store.setScopes([one])
         #expect(try await f.store.position().scopes == ["board:b1": 4])
-        let g = try await fixture()
+        let g = try await Fixture.twoBoards()
         _ = try await g.store.apply(
             PageSlice(
                 records: [card("k1", 6, in: "l1")], from: 4, checkpoint: 6, epoch: Fixture.epoch, hasMore: true))
@@ -138,7 +130,7 @@ struct PullsOfRootsTests {
 
     @Test("DL-21 a root that is dropped within a full pass begins the pass anew: what it brought may have left since")
     func droppedInAPass() async throws {
-        let f = try await fixture()
+        let f = try await Fixture.twoBoards()
         try await f.store.setScopes([one, two])
         try await f.store.beginFullPass(epoch: nil)
         try await page(f, list("l1", 2, in: "b1"), card("c1", 3, in: "l1"), upTo: 3, hasMore: true)
@@ -154,7 +146,7 @@ struct PullsOfRootsTests {
     @Test(
         "DL-21 a root that comes back before it had left is asked first what left it since, then for everything from 0")
     func comesBack() async throws {
-        let f = try await fixture()
+        let f = try await Fixture.twoBoards()
         try await f.store.setScopes([one, two])
         try f.sql("UPDATE card SET name = 'Unsent' WHERE id = 'c1'")
         try await f.store.setScopes([two])

@@ -101,6 +101,14 @@ struct Fixture {
             record("list", "l1", 2, ["name": "List", "idBoard": "b1", "pos": 1.0]),
             record("card", "c1", 3, ["name": "Card", "idList": "l1", "pos": 1.0, "votes": 1, "desc": "text"]))
     }
+
+    /// Two boards; the first has a list with a card. Everything up to version 4 is here.
+    static func twoBoards() async throws -> Fixture {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try await f.apply(record("board", "b2", 4, ["name": "Other"]))
+        return f
+    }
 }
 
 struct FixedClock: WallClock {
