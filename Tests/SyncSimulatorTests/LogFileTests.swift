@@ -56,6 +56,49 @@ import Testing
         }
     }
 
+    @Test("PRC-22 of a database whose power went in a checkpoint, pages torn, every commit is there")
+    func halfTakenOver() throws {
+        let (folder, files, log, ends) = try made()
+        defer {
+            do { try FileManager.default.removeItem(atPath: folder.path) } catch { Issue.record(error) }
+        }
+        let database = try #require(files[DeviceFolder.database])
+        let wal = try #require(files[DeviceFolder.database + "-wal"])
+        var differing: Set<Data> = []
+        for seed in 1...20 as ClosedRange<UInt64> {
+            var chance = SeededGenerator(seed: seed)
+            var left = files
+            let half = log.halfTakenOver(database, wal, &chance)
+            left[DeviceFolder.database] = half
+            differing.insert(half)
+            try folder.putBack(left)
+            let database = try DatabaseQueue(path: folder.databasePath)
+            let rows = try database.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM row") }
+            #expect(rows == ends.count, "seed \(seed)")
+            let problems = try database.read { try String.fetchAll($0, sql: "PRAGMA integrity_check") }
+            #expect(problems == ["ok"], "seed \(seed)")
+            try database.close()
+        }
+        #expect(differing.count > 15 && !differing.contains(database))
+        // Without the log some of these are no databases: it is the log that makes them whole.
+        var broken = 0
+        for half in differing {
+            try folder.putBack([DeviceFolder.database: half])
+            if !isWhole(folder.databasePath) { broken += 1 }
+        }
+        #expect(broken > 5)
+    }
+
+    /// A database that does not even open is not whole either.
+    private func isWhole(_ path: String) -> Bool {
+        do {
+            let database = try DatabaseQueue(path: path)
+            let problems = try database.read { try String.fetchAll($0, sql: "PRAGMA integrity_check") }
+            try database.close()
+            return problems == ["ok"]
+        } catch { return false }
+    }
+
     @Test("What a checkpoint took over counts as synced")
     func backfilled() throws {
         let folder = DeviceFolder(path: NSTemporaryDirectory() + "log-\(UUID().uuidString)")

@@ -224,6 +224,7 @@ public enum Situation: String, Sendable, Hashable, CaseIterable {
     case accountSwitch = "another account on a device whose user signed out"
     case unsentGivenUp = "a sign-out that gave up unsent changes"
     case powerLoss = "a device whose power went, with commits that were not synced"
+    case powerLossInCheckpoint = "a device whose power went in a checkpoint"
     case tombstoneUnderUnsentChild = "a tombstone over an unsent child"
     case expiredToken = "a token that expired"
     case otherAccount = "a file that another account wants"

@@ -192,12 +192,22 @@ struct EditMaker {
         _ entity: EntitySchema, _ generator: SeededGenerator, all: Bool, of row: [String: FieldValue]?
     ) -> [String: FieldValue] {
         var generator = generator
-        let names = shape(of: entity, all: all, generator.below(all ? 3 : 5))
+        let number = generator.below(all ? 3 : 5)
+        let names = shape(of: entity, all: all, number)
         var fields: [String: FieldValue] = [:]
         for field in entity.fields where field.reference == nil {
             // What a new record has not is left out; what it has is a value.
             let value = value(field, row?[field.name], isNullable: !all, &generator)
             if names.contains(field.name) { fields[field.name] = value }
+        }
+        // One of an app's statements says what a record refers to.
+        for field in entity.fields {
+            guard let target = field.reference, !target.isParent, all ? generator.chance(0.3) : number == 0 else {
+                continue
+            }
+            let known = rows.keys(target.entity)
+            fields[field.name] =
+                known.isEmpty || generator.chance(0.2) ? .null : .string(generator.pick(known).id)
         }
         return fields
     }

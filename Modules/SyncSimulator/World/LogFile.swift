@@ -58,6 +58,37 @@ struct LogFile {
     }
 }
 
+extension LogFile {
+    /// The database's bytes where the power goes while a checkpoint takes this log over: of the pages some came, and some in
+    /// part.
+    ///
+    /// The log is synced before a checkpoint writes into the database, and begins anew only after the database is, so each
+    /// page that came, whole or torn, stands in the log, too.
+    func halfTakenOver(_ database: Data, _ log: Data, _ chance: inout SeededGenerator) -> Data {
+        let size = Self.frameHeader + pageSize
+        var newest: [Int: Int] = [:]
+        for frame in 0..<frames {
+            let place = log.startIndex + Self.header + frame * size
+            newest[log[place..<place + 4].reduce(0) { $0 << 8 | Int($1) }] = place + Self.frameHeader
+        }
+        var left = Data(database)
+        for (page, content) in newest.sorted(by: { $0.key < $1.key }) where chance.chance(0.5) {
+            let start = (page - 1) * pageSize
+            if left.count < start + pageSize { left.append(Data(count: start + pageSize - left.count)) }
+            let came = chance.chance(0.2) ? chance.below(pageSize) : pageSize
+            left.replaceSubrange(start..<start + came, with: log[content..<content + came])
+        }
+        return left
+    }
+}
+
+/// What a loss of power did to a device.
+struct PowerLoss {
+    /// Frames of committed work that are gone.
+    var lost = 0
+    var isInCheckpoint = false
+}
+
 extension SimulatedDevice {
     /// Frames that a checkpoint took over, or that a commit with `synchronous=FULL` wrote, are on the disk for good.
     func noteSynced(all: Bool = false) {
@@ -67,18 +98,25 @@ extension SimulatedDevice {
         synced = LogFile.Synced(salt: log.salt, frames: max(frames, known))
     }
 
-    /// The power goes: the process dies, and of what was not synced a part is gone.
-    /// - Returns: how many frames of committed work are gone.
-    func losePower(_ chance: inout SeededGenerator) -> Int {
+    /// The power goes: the process dies, and of what was not synced a part is gone; or it goes within a checkpoint, before
+    /// which all was synced.
+    func losePower(_ chance: inout SeededGenerator) -> PowerLoss {
         noteSynced()
         let log = LogFile(database: folder.databasePath)
         kill()
         boot += 1
         // The number beside the file may have come to the disk, or not.
         if chance.chance(0.5) { dropFromPicture(DeviceFolder.database + "-device") }
-        guard let log, let synced, synced.salt == log.salt, log.frames > synced.frames else { return 0 }
+        guard let log else { return PowerLoss() }
+        if log.frames > 0, chance.chance(0.3) {
+            synced = LogFile.Synced(salt: log.salt, frames: log.frames)
+            let bytes = picture?[DeviceFolder.database + "-wal"] ?? Data()
+            cutPicture(DeviceFolder.database) { log.halfTakenOver($0, bytes, &chance) }
+            return PowerLoss(isInCheckpoint: true)
+        }
+        guard let synced, synced.salt == log.salt, log.frames > synced.frames else { return PowerLoss() }
         let kept = synced.frames + chance.below(log.frames - synced.frames + 1)
         cutPicture(DeviceFolder.database + "-wal") { log.cut($0, keeping: kept, &chance) }
-        return log.frames - kept
+        return PowerLoss(lost: log.frames - kept)
     }
 }

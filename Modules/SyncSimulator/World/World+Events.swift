@@ -302,10 +302,11 @@ extension World {
 
     private func losePower(_ index: Int) {
         guard devices[index].process != nil, !devices[index].isDead else { return }
-        let lost = devices[index].losePower(&powers)
-        record.note("device \(index) loses \(lost) frames")
+        let loss = devices[index].losePower(&powers)
+        record.note("device \(index) loses \(loss.lost) frames\(loss.isInCheckpoint ? ", in a checkpoint" : "")")
         record.struck("power loss")
-        if lost > 0 { record.cover(.powerLoss) }
+        if loss.lost > 0 { record.cover(.powerLoss) }
+        if loss.isInCheckpoint { record.cover(.powerLossInCheckpoint) }
         powerless.insert(index)
         buryTheDead()
     }
