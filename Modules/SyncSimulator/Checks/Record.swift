@@ -230,6 +230,7 @@ public enum Situation: String, Sendable, Hashable, CaseIterable {
     case otherAccount = "a file that another account wants"
     case mixedSchemas = "an app that is a version behind"
     case unitSent = "an atomic unit"
+    case otherReference = "a record that refers to one that is not its parent"
     case cancelled = "a change taken back"
     case takenBackByInverse = "a sent change taken back by its inverse"
     case discarded = "a change given up"

@@ -113,9 +113,21 @@ extension World {
         }
         record.localWrites += 1
         if isUnit, made.count > 1 { record.cover(.unitSent) }
+        if edits.contains(where: refersElsewhere) { record.cover(.otherReference) }
         record.note("device \(index) writes \(made.map { "\($0.sequence):\($0.record)" })")
         enter(made, of: attempts[index], in: index)
         attempts[index] = nil
+    }
+
+    /// Whether it names a record that is not its parent.
+    private func refersElsewhere(_ edit: LocalEdit) -> Bool {
+        switch edit {
+        case .insert(let key, let values), .update(let key, let values):
+            options.schema[key.entity]?.fields.contains { field in
+                field.reference?.isParent == false && !(values[field.name] ?? .null).isNull
+            } ?? false
+        case .delete: false
+        }
     }
 
     /// Puts committed changes into the ledger, with what the app wrote and over what.
