@@ -174,12 +174,12 @@ struct ModelBatch {
                 stopsAll: isStrict && isRetry))
     }
 
-    /// The change that this one must wait for: one of its record, the create that it needs, or any under strict order.
+    /// The change that this one must wait for: one of its record, its parent's create, or any under strict order.
     private func blocker(of change: Change, undone: [Undone]) -> String? {
         for earlier in undone {
             if earlier.stopsAll || earlier.record == change.record { return earlier.changeID }
             guard earlier.isCreate, let entity = decision.schema[change.record.entity] else { continue }
-            for field in entity.fields {
+            for field in entity.parents {
                 guard let target = field.reference?.entity, target == earlier.record.entity,
                     change.fields[field.name]?.new == .string(earlier.record.id)
                 else { continue }
