@@ -59,4 +59,36 @@ struct EvictionTests {
         try await f.store.evictLeaving()
         #expect(try f.text("SELECT group_concat(id) FROM board") == "b2")
     }
+    @Test(
+        "DL-21 a list, made here, that somebody moved from a root that is dropped keeps its cards before its verdict comes (seed 2096)"
+    )
+    func movedBeforeItsVerdict() async throws {
+        let f = try Fixture()
+        try f.sql("INSERT INTO board (id, name) VALUES ('b1', 'Board')")
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('l1', 'List', 'b1')")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .unanswered), (claim.keys[1], .unanswered))
+        try await f.store.setScopes([two])
+        let report = try await f.store.apply(
+            PageSlice(
+                records: [
+                    record("board", "b2", 3, ["name": "Other"]),
+                    record("list", "l1", 4, ["name": "List", "idBoard": "b2"]),
+                    record("card", "c1", 5, ["name": "Card", "idList": "l1", "pos": 1.0]),
+                ], from: 0, checkpoint: 5, epoch: Fixture.epoch, scopes: ["board:b2": 0]))
+        #expect(!report.wasDropped)
+        try await f.store.evictLeaving()
+        #expect(try f.hasCard())
+        let again = try await f.claim()
+        _ = try await f.store.settle(
+            Settlement(
+                outcomes: [
+                    .init(changeID: again.keys[0], kind: .applied(1), isRepeated: true),
+                    .init(changeID: again.keys[1], kind: .applied(2), isRepeated: true),
+                ]), claim: nil)
+        try await f.store.evictLeaving()
+        #expect(try f.text("SELECT group_concat(id) FROM board") == "b2")
+        #expect(try f.text("SELECT idBoard FROM list") == "b2")
+        #expect(try f.hasCard())
+    }
 }

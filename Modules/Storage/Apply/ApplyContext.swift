@@ -52,6 +52,17 @@ struct ApplyContext: Sendable {
         try changes.setAside(db, allOf: key, reason, now: now)
     }
 
+    /// The unsent moves of a record under one of those that left all scopes are set aside; its row goes back to where it was.
+    /// - Returns: the records whose rows changed.
+    func setMovesAside(
+        _ db: Database, _ key: RecordKey, under left: Set<RecordKey>, _ now: Int64
+    ) throws -> [RecordKey] {
+        let reason = SetAsideReason(
+            code: "gone",
+            message: "Where the record was moved to left what this account may see; the move, unsent, is kept here.")
+        return try changes.setAside(db, movesOf: key, under: left, reason, now: now)
+    }
+
     /// The server keeps the record under an id of its own.
     private static func map(_ db: Database, _ record: RecordKey, to serverID: String) throws {
         guard serverID != record.id else { return }

@@ -42,7 +42,7 @@ final class SliceApplier {
     }
 
     /// What became of one record.
-    private enum Taken {
+    enum Taken {
         case done
         case waits(RecordKey)
         case held(HeldRecord.Reason, String)
@@ -354,24 +354,6 @@ final class SliceApplier {
         try wait(below)
         report.touched.append(record.key)
         return .done
-    }
-
-    /// A record left all roots that are asked for: what of it was never sent is set aside, and the rows may go.
-    /// - Returns: why it must wait, if it must.
-    private func leaves(_ key: RecordKey) throws -> Taken? {
-        if hasQueue {
-            let family = try Removal.family(db, key, context.schema)
-            if try Removal.hasLocal(db, key, context.schema) {
-                return .held(.unsent, "something under it stays on this device")
-            }
-            // What was sent may have been done: its verdict comes to a record that is here (Decision 195).
-            if try family.contains(where: { try Removal.hasUndecided(db, $0) }) {
-                return .held(.unsent, "changes of it, or under it, were sent and are not decided")
-            }
-            for member in family { try context.setAsideGone(db, member, now) }
-        }
-        try Journal.event(db, .gone, key, at: now)
-        return nil
     }
 
     /// What stands under a record that died, and was not said to be dead itself: it may live under another parent, of

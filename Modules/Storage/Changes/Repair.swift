@@ -124,6 +124,17 @@ extension ChangeTable {
         try settling.setAllAside(db, of: record, reason)
         try settling.finish(db)
     }
+
+    /// Sets aside what moves a record, unsent, under one of those that left; its row goes back to base plus what remains.
+    /// - Returns: the records whose rows changed.
+    func setAside(
+        _ db: Database, movesOf record: RecordKey, under left: Set<RecordKey>, _ reason: SetAsideReason, now: Int64
+    ) throws -> [RecordKey] {
+        var settling = Settling(table: self, now: now)
+        try settling.setMovesAside(db, of: record, under: left, reason)
+        try settling.finish(db)
+        return settling.touched
+    }
 }
 
 extension Settling {

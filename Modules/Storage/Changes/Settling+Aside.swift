@@ -77,6 +77,13 @@ extension Settling {
         if change.operation != .create, doubt == .none, table.schema[change.record.entity]?.refusal == .keep {
             doubt = .kept
         }
+        try putAside(db, change, reason, doubt: doubt)
+    }
+
+    /// Puts a change aside that nothing else is to become of.
+    private mutating func putAside(
+        _ db: Database, _ change: StoredChange, _ reason: SetAsideReason, doubt: Failures.Doubt
+    ) throws {
         if change.operation != .create, doubt != .shown, var work = try takeWork(db, change.record) {
             // The base follows from what remains: it is worked out while this change still does.
             if doubt == .kept { work.keepAside(change.key) } else { work.takeOut(change.key) }
@@ -163,6 +170,25 @@ extension Settling {
             try ChangeRows.setState(db, position: change.position, .failed)
             try Failures.insert(db, change, reason, doubt: change.wasSent ? .shown : .none, now: now)
             try ChangeNotes.event(db, "setAside", of: change, detail: try ReasonCodec.json(reason), now: now)
+        }
+    }
+    /// Sets aside what moves a record, and was never sent, under one of those that left all scopes, whatever its entity wants of
+    /// what is refused: where it would show is not here.
+    mutating func setMovesAside(
+        _ db: Database, of record: RecordKey, under left: Set<RecordKey>, _ reason: SetAsideReason
+    ) throws {
+        for change in try Base.remaining(db, of: record, table.schema) where change.operation == .update {
+            guard table.schema.references(of: change).contains(where: { left.contains($0.record) }) else { continue }
+            guard change.state == .failed else {
+                try putAside(db, change, reason, doubt: .none)
+                continue
+            }
+            // It was refused, and the row shows it.
+            if var work = try takeWork(db, record) {
+                work.takeOut(change.key)
+                works[record] = work
+            }
+            try Failures.hide(db, key: change.key)
         }
     }
 }

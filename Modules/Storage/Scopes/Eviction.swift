@@ -14,7 +14,7 @@ enum Eviction {
     /// where they are set aside: tried again, they need it.
     ///
     /// Where a row is moved, and the server has not said yes, what is under it is of two roots: on the server of the one that
-    /// it came from. So all of that stays, and the place that the row came from, too, until it is decided.
+    /// it came from, or that somebody moved it to since. So all of that stays, and that place, too, until it is decided.
     static func evict(_ db: Database, _ root: RecordKey, _ schema: Schema) throws -> Result {
         var kept: Set<RecordKey> = []
         let family = try Removal.family(db, root, schema)
@@ -78,9 +78,13 @@ enum Eviction {
         return try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [key.entity, key.id]) != nil
     }
 
-    /// The parents that records had before moves that are not decided.
+    /// The parents that records had before moves that are not decided, and those that the server says they have.
     private static func placesBefore(_ db: Database, _ schema: Schema) throws -> Set<RecordKey> {
-        let moves = "SELECT DISTINCT entity, id FROM sync_change WHERE operation = 1"
+        // A create may have been done, and its record moved since, before its verdict came.
+        let moves = """
+            SELECT DISTINCT entity, id FROM sync_change c WHERE operation = 1 OR operation = 0 AND EXISTS (
+              SELECT 1 FROM sync_record r WHERE r.entity = c.entity AND r.id = c.id AND r.base IS NOT NULL)
+            """
         return try Row.fetchAll(db.cachedStatement(sql: moves)).reduce(into: []) { places, row in
             places.formUnion(try placesBefore(db, RecordKey(row[0], row[1]), schema))
         }
@@ -90,6 +94,11 @@ enum Eviction {
         guard let entity = schema[key.entity], !entity.parents.isEmpty else { return [] }
         let changes = try Base.remaining(db, of: key, schema).filter { $0.operation == .update }
         var places: Set<RecordKey> = []
+        if let base = try StoredRecord.read(db, key)?.base, base.isLive,
+            let row = try RowWriter(entity).read(db, key.id)
+        {
+            places = Set(entity.parents(in: base.fields)).subtracting(entity.parents(in: row))
+        }
         for field in entity.parents {
             guard let target = field.reference?.entity else { continue }
             for change in changes {
@@ -107,11 +116,7 @@ enum Eviction {
             guard let entity = schema[next.entity], let fields = try RowWriter(entity).read(db, next.id) else {
                 continue
             }
-            for field in entity.parents {
-                guard let target = field.reference?.entity, case .string(let id)? = fields[field.name] else { continue }
-                let parent = RecordKey(target, id)
-                if found.insert(parent).inserted { rest.append(parent) }
-            }
+            for parent in entity.parents(in: fields) where found.insert(parent).inserted { rest.append(parent) }
         }
         return found
     }

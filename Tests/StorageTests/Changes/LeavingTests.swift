@@ -9,8 +9,8 @@ import Testing
 @Suite("Changes of records that leave")
 struct LeavingTests {
     /// A board that is the only root asked for, with two lists and a card in the first, up to version 4.
-    private func fixture() async throws -> Fixture {
-        let f = try Fixture()
+    private func fixture(_ refusal: RefusalRule = .revert) async throws -> Fixture {
+        let f = try Fixture(boardSchema(refusal: refusal))
         try await f.store.setScopes([RecordKey("board", "b1")])
         try await page(
             f,
@@ -121,6 +121,65 @@ struct LeavingTests {
         try await f.settle((key, .applied(10)))
         #expect(try f.card("idList") == "l2")
         #expect(try f.int("SELECT count(*) FROM sync_held") == 0)
+    }
+
+    // MARK: Moved, unsent, to where something left
+
+    @Test("DL-13 a card that was moved, unsent, into a list that left stays where the server has it (seed 2108)")
+    func movedIntoLeaving() async throws {
+        for refusal in [RefusalRule.revert, .keep] {
+            let f = try await fixture(refusal)
+            try f.sql("UPDATE card SET idList = 'l2', votes = 5 WHERE id = 'c1'")
+            try await page(f, record("list", "l2", 9, [:], .gone))
+            #expect(try f.text("SELECT group_concat(id) FROM list") == "l1")
+            #expect(try f.card("idList") == "l1" && f.card("votes") == "1")
+            #expect(try f.int("SELECT version FROM sync_record WHERE id = 'c1'") == 4)
+            #expect(try f.int("SELECT count(*) FROM sync_held") == 0)
+            let failure = try #require(try await f.store.failures().first)
+            #expect(failure.reason.code == "gone" && failure.queued.change.fields["idList"]?.new == "l2")
+            // What it wants is still to be had: the card goes with the list then.
+            let key = try await f.store.retry(failure.queued.change.id)
+            let claim = try await f.claim()
+            #expect(claim.keys == [key])
+            try await f.settle((key, .applied(12)))
+            try await page(f, record("card", "c1", 12, [:], .gone))
+            try await f.store.evictLeaving()
+            try await expectNothing(f)
+        }
+    }
+
+    @Test("DL-13 a refused move that the row shows ends where its list leaves; other edits of the card go on")
+    func shownMoveIntoLeaving() async throws {
+        let f = try await fixture(.keep)
+        let key = try await edit(f, "UPDATE card SET idList = 'l2' WHERE id = 'c1'")
+        try await f.settle((key, .refused("forbidden")))
+        try f.sql("UPDATE card SET name = 'Mine' WHERE id = 'c1'")
+        #expect(try f.card("idList") == "l2")
+        try await page(f, record("list", "l2", 9, [:], .gone))
+        #expect(try f.card("idList") == "l1" && f.card("name") == "Mine")
+        #expect(try await f.store.failures().map(\.reason.code) == ["forbidden"])
+        let next = try await f.claim()
+        #expect(next.changes.map { Array($0.change.fields.keys) } == [["name"]])
+    }
+
+    @Test(
+        "DL-13 a card that was moved, unsent, from one list that left to another leaves with them, whichever went first"
+    )
+    func movedBetweenLeaving() async throws {
+        let lists = ["l1", "l2"]
+        for order in [lists, lists.reversed()] {
+            for card in 0...2 {
+                let f = try await fixture()
+                try f.sql("UPDATE card SET idList = 'l2' WHERE id = 'c1'")
+                var left = order.map { ("list", $0) }
+                left.insert(("card", "c1"), at: card)
+                for (place, one) in left.enumerated() {
+                    try await page(f, record(one.0, one.1, 9 + Int64(place), [:], .gone))
+                }
+                try await expectNothing(f)
+                #expect(try await f.store.failures().map(\.reason.code) == ["gone"])
+            }
+        }
     }
 
     // MARK: Set aside, and tried again

@@ -1,0 +1,64 @@
+import GRDB
+import SyncCore
+
+extension SliceApplier {
+    /// A record left all roots that are asked for: what of it was never sent is set aside, and the rows may go.
+    /// - Returns: why it must wait, if it must.
+    func leaves(_ key: RecordKey) throws -> Taken? {
+        if hasQueue {
+            let family = try Removal.family(db, key, context.schema)
+            if try Removal.hasLocal(db, key, context.schema) {
+                return .held(.unsent, "something under it stays on this device")
+            }
+            // What was sent may have been done: its verdict comes to a record that is here (Decision 195).
+            if try family.contains(where: { try Removal.hasUndecided(db, $0) }) {
+                return .held(.unsent, "changes of it, or under it, were sent and are not decided")
+            }
+            for member in try withoutMovedIn(family) { try context.setAsideGone(db, member, now) }
+        }
+        try Journal.event(db, .gone, key, at: now)
+        return nil
+    }
+
+    /// What stands under the record here by a move alone that never left the device, the server has elsewhere, and it left
+    /// nothing: the move is set aside, and the row goes back, with all that is under it (Decision 235).
+    /// - Parameter family: the record with all rows under it.
+    /// - Returns: those that are left of them.
+    private func withoutMovedIn(_ family: [RecordKey]) throws -> [RecordKey] {
+        var family = family
+        // Each once: what has no row to go back to, since its own parent is not here, goes with the others, and waits.
+        var seen: Set<RecordKey> = [family[0]]
+        while true {
+            let members = Set(family)
+            let moved = try family.filter { try !seen.contains($0) && isMovedIn($0, members) }
+            guard !moved.isEmpty else { return family }
+            for record in moved {
+                seen.insert(record)
+                report.touched += try context.setMovesAside(db, record, under: members, now)
+            }
+            hasHeld = try !HeldRecords.isEmpty(db)
+            // What is under those, too, and what the user moved from there.
+            family = try Removal.family(db, family[0], context.schema)
+        }
+    }
+
+    /// Whether the server has the record, and under none of these.
+    private func isMovedIn(_ record: RecordKey, _ members: Set<RecordKey>) throws -> Bool {
+        let changes = try Base.remaining(db, of: record, context.schema)
+        guard !changes.isEmpty, let table = try table(record.entity) else { return false }
+        let base = Base.state(
+            stored: try StoredRecord.read(db, record), changes: changes, row: try table.writer.read(db, record.id),
+            entity: table.entity)
+        return base.isLive && members.isDisjoint(with: table.entity.parents(in: base.fields))
+    }
+}
+
+extension EntitySchema {
+    /// The records that these fields name as parents.
+    func parents(in fields: [String: FieldValue]) -> [RecordKey] {
+        parents.compactMap { field in
+            guard let target = field.reference?.entity, case .string(let id)? = fields[field.name] else { return nil }
+            return RecordKey(target, id)
+        }
+    }
+}
