@@ -286,6 +286,23 @@ struct ApplyTests {
         #expect(try g.changes().count == 1)
     }
 
+    @Test("DAT-18, seed 72648: the same for a record that is deleted here, and comes back as the delete is refused")
+    func unknownFieldOfDeleted() async throws {
+        let f = try Fixture()
+        try await f.apply(record("board", "b1", 1, ["name": "B", "colour": "red"]))
+        try f.sql("DELETE FROM board")
+        try await f.store.close()
+        let newer = try Schema([
+            EntitySchema("board", version: 2, fields: [.text("name"), .boolean("closed"), .text("colour")])
+        ])
+        let g = try Fixture(newer, file: f.file)
+        let claim = try await g.claim()
+        #expect(claim.told == ["delete board b1"])
+        try await g.settle((claim.keys[0], .refused("forbidden")))
+        #expect(try g.text("SELECT colour || name FROM board") == "redB")
+        #expect(try g.text("SELECT base FROM sync_record") == nil)
+    }
+
     @Test("DAT-19 records of an unknown entity are held with one event, and come after the upgrade")
     func unknownEntity() async throws {
         let f = try Fixture(Schema([EntitySchema("board", fields: [.text("name")])]))

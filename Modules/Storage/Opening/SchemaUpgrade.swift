@@ -42,7 +42,12 @@ enum SchemaUpgrade {
         for field in entity.fields {
             guard let value = stored.extra[field.name] else { continue }
             do {
-                try RowWriter(entity).update(db, key.id, [field.name: value])
+                // Deleted here, and the server is not told yet: it has no row, and shows again if the delete comes to nothing.
+                if try !RowWriter(entity).update(db, key.id, [field.name: value]), stored.base == nil,
+                    try Base.hasRemaining(db, key)
+                {
+                    stored.base = RecordState(isLive: true, fields: [:])
+                }
             } catch let mismatch as ValueMismatch {
                 try Journal.event(db, .quarantined, key, detail: mismatch.description, at: now)
                 continue
