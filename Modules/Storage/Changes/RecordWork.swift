@@ -23,6 +23,8 @@ struct RecordWork {
     let row: [String: FieldValue]?
     /// Positions of changes whose deltas were rewritten here.
     private var rewritten: Set<Int64> = []
+    /// Changes that came to nothing when another was taken out: the caller takes them out of the queue.
+    private(set) var emptied: [StoredChange] = []
 
     /// - Returns: `nil` for an entity that is not declared (any more): it has no row.
     static func load(
@@ -244,6 +246,8 @@ struct RecordWork {
                 old.isSame(as: delta.new)
                 ? nil : FieldDelta(old: old, new: delta.new, rule: .lastWriter, stamp: delta.stamp)
         }
+        // It says what is there anyway; an update of nothing is none (seed 3697).
+        guard !update.fields.isEmpty else { return emptied.append(changes.remove(at: index)) }
         changes[index] = update
         rewritten.insert(update.position)
     }

@@ -307,7 +307,14 @@ struct Settling {
 
     /// Writes what happened to records, and their rows.
     mutating func finish(_ db: Database) throws {
-        for record in order { try works[record]?.writeLog(db) }
+        for record in order {
+            for change in works[record]?.emptied ?? [] {
+                try ChangeNotes.event(db, "cancelled", of: change, now: now)
+                try drop(db, change)
+                try ChangeRows.release(db, blockedBy: change.key)
+            }
+            try works[record]?.writeLog(db)
+        }
         if let first = firstAside { try Needs(schema: table.schema).mark(db, after: first) }
         try markBrought(db)
         touched += try RowsAtRest(table: table).write(db, order.compactMap { works[$0] })

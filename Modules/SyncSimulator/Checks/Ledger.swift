@@ -92,8 +92,11 @@ struct Ledger {
     /// - Parameters:
     ///   - accepted: keys that the server has done or merged.
     ///   - taken: keys of creates that it refused, since there is a record of that id.
+    ///   - refused: keys that it refused.
     /// - Returns: changes that are gone although nothing took them in.
-    mutating func look(_ facts: DeviceFacts, accepted: Set<String>, taken: Set<String>) -> [Entry] {
+    mutating func look(
+        _ facts: DeviceFacts, accepted: Set<String>, taken: Set<String>, refused: Set<String>
+    ) -> [Entry] {
         for change in facts.queue {
             add(
                 Entry(
@@ -126,7 +129,7 @@ struct Ledger {
                     let endsRefusal = keys.contains {
                         taken.contains($0) && queued.contains($0) && !present.contains($0) && fates[$0] == nil
                     }
-                    if entry.operation == .delete, endsRefusal {
+                    if isBack(entry, keys, facts, refused) || entry.operation == .delete && endsRefusal {
                         fates[key] = .cancelled
                     } else {
                         lost.append(entry)
@@ -137,6 +140,13 @@ struct Ledger {
         queued = present
         known = Set(entries.keys)
         return lost.sorted { $0.sequence < $1.sequence }
+    }
+
+    /// Whether a create came behind a delete that was refused, and says what is there again without it: nothing is left of it.
+    private func isBack(_ entry: Entry, _ keys: [String], _ facts: DeviceFacts, _ refused: Set<String>) -> Bool {
+        guard entry.operation == .create, let row = facts.rows.rows[entry.record] else { return false }
+        return keys.contains { entries[$0]?.operation == .delete && refused.contains($0) }
+            && entry.values.allSatisfy { (row[$0.key] ?? .null).isSame(as: $0.value) }
     }
 
     /// Whether the record was made here and never came to the server: then its delete may go with it.

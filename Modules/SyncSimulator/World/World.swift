@@ -338,7 +338,7 @@ final class World {
         else { return }
         if device.wasChecked, !isLast { return }
         device.wasChecked = true
-        let lost = ledgers[index].look(facts, accepted: record.accepted, taken: record.taken)
+        let lost = ledgers[index].look(facts, accepted: record.accepted, taken: record.taken, refused: record.refused)
         let invariants = Invariants(
             schema: device.schema, device: index, facts: facts, ledger: ledgers[index], lost: lost,
             refused: record.refused, server: server.records(of: device.account),

@@ -243,6 +243,27 @@ struct FoundLaterBySeedsTests {
         }
     }
 
+    @Test("Seed 3697: a delete is refused that was taken back before: its inverse says what is there, and goes")
+    func refusedAfterInverse() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("DELETE FROM card WHERE id = 'c1'")
+        let delete = try await f.claim()
+        try await f.settle((delete.keys[0], .unanswered))
+        guard case .inverse(let inverse) = try await f.store.cancel(delete.keys[0]) else {
+            Issue.record("no inverse")
+            return
+        }
+        try f.sql("UPDATE card SET name = 'Later' WHERE id = 'c1'")
+        try await f.settle((delete.keys[0], .refused("forbidden")))
+        let claim = try await f.claim()
+        #expect(claim.told == ["update card c1"] && !claim.keys.contains(inverse))
+        #expect(claim.changes.first?.change.fields["name"]?.old == "Card")
+        #expect(try f.card("name") == "Later")
+        #expect(try f.queued() == 2)
+        #expect(try f.text("SELECT key FROM sync_event WHERE kind = 'cancelled'") == inverse)
+    }
+
     @Test("Seed 42267: what the server did just now is the last word, whatever later stamps there are here")
     func doneLater() async throws {
         let f = try Fixture()
