@@ -99,9 +99,9 @@ struct RecordWork {
         }
     }
 
-    /// The create was done once, and the record is not there any more: nobody knows since when.
-    mutating func die(with create: StoredChange, at version: Int64) {
-        remove(create.key)
+    /// The change was done once, and the record is not there any more: nobody knows since when.
+    mutating func die(with change: StoredChange, at version: Int64) {
+        remove(change.key)
         _ = take(ServerRecord(key: record, version: version, presence: .deleted))
     }
 

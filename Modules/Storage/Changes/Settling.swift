@@ -156,7 +156,8 @@ struct Settling {
             let isNext = !isPages && (work.version == change.baseVersion ?? 0 || raised.contains(change.record))
             // A version that stands for an earlier change, too, is not held before that one has its verdict.
             let raises = isNext && !work.hasUncertain(before: change)
-            if change.operation != .delete, !work.base.isLive, work.version > 0 {
+            let isGone = try version.map { try isForgotten(db, change, $0, work) } ?? false
+            if change.operation != .delete, !work.base.isLive, work.version > 0, !isGone {
                 try ChangeNotes.event(db, "revived", of: change, now: now)
             }
             if let version, version > work.version, isNext {
@@ -171,7 +172,7 @@ struct Settling {
             {
                 // Nothing was there when it was decided: what a page has brought since came to life afterwards.
                 work.remove(change.key)
-            } else if let version, try isForgotten(db, change, version, work) {
+            } else if let version, isGone {
                 try ChangeNotes.event(db, "died", of: change, now: now)
                 work.die(with: change, at: version)
             } else {
@@ -184,16 +185,16 @@ struct Settling {
         try ChangeRows.release(db, blockedBy: change.key)
     }
 
-    /// Whether a create that was done once made a record that is gone by now, and its tombstone forgotten.
+    /// Whether a create or an update that was done once was done to a record that is gone by now, and its tombstone forgotten.
     ///
     /// The pages up to the checkpoint told of everything that lives; of this record they told nothing, and after a full pass a
-    /// tombstone may be missing, too (seed 42172). Where roots are asked for, it may only be out of them.
+    /// tombstone may be missing, too (seeds 42172, 2032). Where roots are asked for, it may only be out of them.
     private func isForgotten(
-        _ db: Database, _ create: StoredChange, _ version: Int64, _ work: RecordWork
+        _ db: Database, _ change: StoredChange, _ version: Int64, _ work: RecordWork
     ) throws -> Bool {
-        guard create.operation == .create, isRepeated, work.version == 0, !work.base.isLive, pass == nil else {
-            return false
-        }
+        guard change.operation != .delete, isRepeated, !work.base.isLive, pass == nil,
+            change.operation == .update || work.version == 0
+        else { return false }
         return try (Meta.integer(db, .checkpoint) ?? 0) >= version && PassState.read(db).number > 0
             && Scopes.read(db) == nil
     }
@@ -206,6 +207,9 @@ struct Settling {
                 work.takeNamed(by: change, from: record)
                 work.awaitPage()
                 work.remove(change.key)
+            } else if try record.presence == .live && isForgotten(db, change, record.version, work) {
+                try ChangeNotes.event(db, "died", of: change, now: now)
+                work.die(with: change, at: record.version)
             } else if work.merge(change, into: record) {
                 noteRaised(change.record)
             }

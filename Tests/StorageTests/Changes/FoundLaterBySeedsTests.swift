@@ -264,6 +264,36 @@ struct FoundLaterBySeedsTests {
         #expect(try f.text("SELECT key FROM sync_event WHERE kind = 'cancelled'") == inverse)
     }
 
+    @Test("Seed 2032: the same for an update that was done once; what came after the checkpoint is done to what lives")
+    func forgottenTombstoneOfUpdated() async throws {
+        func card(_ version: Int64) -> ServerRecord {
+            record("card", "c1", version, ["name": "Mine", "idList": "l1", "pos": 1.0])
+        }
+        let verdicts: [(Settlement.Outcome.Kind, isThere: Bool)] = [
+            (.applied(5), false), (.applied(12), true), (.merged(card(5)), false), (.merged(card(12)), true),
+        ]
+        for (verdict, isThere) in verdicts {
+            let f = try Fixture()
+            try await f.applyBoard()
+            try f.sql("UPDATE card SET name = 'Mine' WHERE id = 'c1'")
+            let update = try await f.claim()
+            try await f.settle((update.keys[0], .unanswered))
+            try await f.store.beginFullPass(epoch: nil)
+            let live = [
+                record("list", "l1", 2, ["name": "List", "idBoard": "b1", "pos": 1.0]),
+                record("board", "b1", 9, ["name": "Board"]),
+            ]
+            _ = try await f.store.apply(PageSlice(records: live, from: 0, checkpoint: 9, epoch: Fixture.epoch))
+            #expect(try await f.store.endFullPass(confirmed: true) == .removed(0))
+            let again = try await f.claim()
+            _ = try await f.store.settle(
+                Settlement(outcomes: [.init(changeID: again.keys[0], kind: verdict, isRepeated: true)]), claim: nil)
+            #expect(try f.hasCard() == isThere)
+            #expect(try f.int("SELECT count(*) FROM sync_event WHERE kind = 'died'") == (isThere ? 0 : 1))
+            #expect(try await f.store.queued().isEmpty)
+        }
+    }
+
     @Test("Seed 42267: what the server did just now is the last word, whatever later stamps there are here")
     func doneLater() async throws {
         let f = try Fixture()
