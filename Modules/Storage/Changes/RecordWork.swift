@@ -18,7 +18,7 @@ struct RecordWork {
     private(set) var changes: [StoredChange]
     private let before: StoredRecord?
     /// Whether the base was live before anything came in.
-    private let wasLive: Bool
+    private var wasLive: Bool
     /// The row as it was.
     let row: [String: FieldValue]?
     /// Positions of changes whose deltas were rewritten here.
@@ -39,9 +39,16 @@ struct RecordWork {
         if stored == nil, changes.isEmpty, row != nil, try HeldRecords.find(db, record)?.presence == .deleted {
             base = .absent
         }
-        return RecordWork(
+        var work = RecordWork(
             record: record, entity: entity, replay: Replay(deltas: deltas), stored: stored, base: base,
             changes: changes, before: stored, wasLive: base.isLive, row: row)
+        // No row says what is in step where it went with the one above it: the record waits for that one, as it was.
+        if row == nil, changes.isEmpty, let stored, stored.base == nil, let held = try HeldRecords.find(db, record),
+            held.presence == .live, work.take(held)
+        {
+            work.wasLive = true
+        }
+        return work
     }
 
     /// The version held; 0 where the server has acknowledged nothing.

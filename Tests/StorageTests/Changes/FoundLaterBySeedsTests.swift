@@ -294,6 +294,34 @@ struct FoundLaterBySeedsTests {
         }
     }
 
+    @Test("Seed 2798: a record that waits for its parent is what it was when a refused change of it is given up")
+    func givenUpWhileItsParentIsAway() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try await f.apply(
+            record("list", "l2", 4, ["name": "Two", "idBoard": "b1", "pos": 2.0]),
+            record("card", "c1", 5, ["name": "Card", "idList": "l2", "pos": 1.0]))
+        try f.sql("DELETE FROM list WHERE id = 'l1'")
+        let delete = try await f.claim()
+        try #require(delete.told == ["delete list l1"])
+        try await f.settle((delete.keys[0], .refused("forbidden")))
+        try await f.apply(record("card", "c1", 6, ["name": "Card", "idList": "l1", "pos": 1.0]))
+        try f.sql("UPDATE card SET name = 'Mine' WHERE id = 'c1'")
+        let update = try await f.claim()
+        try await f.settle((update.keys[0], .refused("forbidden")))
+        // The delete goes again, and takes along what has come since.
+        let again = try await f.store.retry(delete.keys[0])
+        #expect(try !f.hasCard())
+        _ = try await f.store.discard(update.keys[0])
+        let claim = try await f.claim()
+        try #require(claim.keys == [again])
+        try await f.settle(
+            (again, .merged(record("list", "l1", 2, ["name": "List", "idBoard": "b1", "pos": 1.0]))))
+        #expect(try f.card("idList") == "l1")
+        #expect(try f.card("name") == "Card")
+        #expect(try await f.store.position().held == 0)
+    }
+
     @Test("Seed 42267: what the server did just now is the last word, whatever later stamps there are here")
     func doneLater() async throws {
         let f = try Fixture()
