@@ -41,7 +41,8 @@ extension Store {
                 try FullPass.beginAgain(db)
                 next.restart()
             }
-            next.choose(names, dropped: dropped, isLess: isLess)
+            let here = try Self.here(db, names.subtracting(next.asked.keys), schema)
+            next.choose(names, dropped: dropped, isLess: isLess, here: here)
             let removed = try context.derivingAll(db, now: now) { try Self.evict(db, &next, schema) }
             try next.write(db)
             return removed
@@ -51,6 +52,19 @@ extension Store {
             stateSpeakers.speak()
         }
         return removed
+    }
+
+    /// Of these roots, those that have rows here which the server knows, each with the lowest version of them.
+    private static func here(_ db: Database, _ names: Set<String>, _ schema: Schema) throws -> [String: Int64] {
+        // What a full pass does not bring goes at its end, whoever told of it.
+        guard try !names.isEmpty && !PassState.read(db).isRunning else { return [:] }
+        return try names.reduce(into: [:]) { lowest, name in
+            guard let root = RecordKey(scopeName: name), let entity = schema[root.entity],
+                try RowWriter(entity).exists(db, root.id)
+            else { return }
+            let versions = try Removal.family(db, root, schema).compactMap { try StoredRecord.read(db, $0)?.version }
+            lowest[name] = versions.filter { $0 > 0 }.min()
+        }
     }
 
     /// Takes away what was kept of roots that are not asked for any more, as far as it is decided by now, and what was made

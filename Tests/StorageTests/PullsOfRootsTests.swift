@@ -170,6 +170,34 @@ struct PullsOfRootsTests {
         #expect(try await f.store.position().held == 0)
     }
 
+    @Test(
+        "DL-21 seed 3411: a root made here and asked for later is asked first what left it since, a new one begins at 0"
+    )
+    func askedForLater() async throws {
+        let f = try Fixture()
+        try await f.store.setScopes([])
+        try f.sql("INSERT INTO board (id, name) VALUES ('b3', 'Board')")
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('l3', 'List', 'b3')")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .applied(5)), (claim.keys[1], .applied(6)))
+        try f.sql("INSERT INTO board (id, name) VALUES ('b4', 'New')")
+        let three = RecordKey("board", "b3")
+        try await f.store.setScopes([three, RecordKey("board", "b4")])
+        #expect(try await f.store.position().scopes == ["board:b3": 5, "board:b4": 0])
+        let report = try await page(f, record("list", "l3", 9, [:], .gone), upTo: 10)
+        #expect(try f.int("SELECT count(*) FROM list") == 0)
+        #expect(report.asksAgain)
+        #expect(try await f.store.position().scopes == ["board:b3": 0, "board:b4": 10])
+        // In a full pass what is not brought goes anyway.
+        try await f.store.setScopes([])
+        try f.sql("INSERT INTO board (id, name) VALUES ('b5', 'Last')")
+        let last = try await f.claim()
+        try await f.settle((last.keys[0], .applied(11)), (last.keys[1], .applied(12)))
+        try await f.store.beginFullPass(epoch: nil)
+        try await f.store.setScopes([RecordKey("board", "b5")])
+        #expect(try await f.store.position().scopes == ["board:b5": 0])
+    }
+
     @Test("Roots as an earlier program wrote them are read")
     func earlierForm() throws {
         let scopes = try #require(try Scopes(json: #"{"asked":{"board:b1":4},"leaving":["board:b2"]}"#))

@@ -2,6 +2,7 @@ import Foundation
 import GRDB
 import Storage
 import SyncCore
+import SyncTesting
 import Testing
 
 @testable import SyncSimulator
@@ -40,6 +41,38 @@ import Testing
             try db.execute(sql: "UPDATE sync_held SET reason = 'unsent'; DELETE FROM card; DELETE FROM sync_change")
         }
         #expect(try found(store, schema).map(\.1).contains { $0.contains("list l") })
+        try store.database.close()
+    }
+
+    @Test("Seed 7119: of a verdict that the device never took in, and whose change is given up, no line is owed")
+    func givenUpBeforeItsVerdict() throws {
+        let changes = (1...2).map { number in
+            Change(
+                id: "k-\(number)", sequence: Int64(number), record: RecordKey("board", "b\(number)"),
+                operation: .delete,
+                stamp: Stamp(milliseconds: 1, counter: 0))
+        }
+        let refusal = Verdict.rejected(Rejection(code: .forbidden, message: "no"))
+        let answer = ExchangeAnswer(
+            dataset: "d", epoch: "e", currentSyncVersion: 1, hasMore: false,
+            results: changes.map { ChangeResult(changeID: $0.id, verdict: refusal) }, page: ArrayPage([]))
+        let request = ExchangeRequest(cycleID: "c", deviceID: "a", lastSyncVersion: 0, changes: changes)
+        var memory = Memory()
+        memory.heard(answer, of: request)
+        memory.gaveUp(["k-1"])
+        let schema = try Schema(SimulationSchema.entities)
+        let path = NSTemporaryDirectory() + "invariants-\(UUID().uuidString)"
+        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+        defer {
+            do { try FileManager.default.removeItem(atPath: path) } catch { Issue.record(error) }
+        }
+        let store = try Store(path: path + "/device.sqlite", schema: schema)
+        let sent = Dictionary(uniqueKeysWithValues: changes.map { ($0.id, $0) })
+        let missing = try store.database.read { db in
+            var parsed: [String: FieldValue] = [:]
+            return try memory.missingLines(db, DeviceFacts(db, schema, &parsed), sent: sent, made: [])
+        }
+        #expect(missing == ["k-2: no event “setAside”"])
         try store.database.close()
     }
 

@@ -69,6 +69,32 @@ private func set(_ value: FieldValue, old: FieldValue? = nil, _ rule: MergeRule 
         #expect(refusal.code == .keyReused)
     }
 
+    @Test(
+        "Seed 3243: a delete of what is not there is remembered, for the create that was made before it and comes later"
+    )
+    func deleteBeforeItsCreate() throws {
+        let bench = try Bench()
+        let delete = bench.change(.delete, "board", "b", 1, at: 10)
+        #expect(try bench.verdict(delete) == .applied(version: nil, overwrote: [:], serverID: nil))
+        #expect(try bench.send([]).page.count == 0)
+        #expect(bench.server.records.isEmpty)
+        // Nobody made it yet.
+        let below = bench.change(.create, "card", "c", 1, ["idBoard": set("b")])
+        let edit = bench.change(.update, "board", "b", 2, at: 30, ["name": set("X")])
+        for (change, code) in [(below, Rejection.Code.missingReference), (edit, .notFound)] {
+            guard case .rejected(let refusal) = try bench.verdict(change, as: "b") else {
+                Issue.record("\(change) is done")
+                continue
+            }
+            #expect(refusal.code == code)
+        }
+        let older = bench.change(.create, "board", "b", 3, at: 5, ["name": set("A")])
+        guard case .merged(let record) = try bench.verdict(older, as: "b") else { return #expect(Bool(false)) }
+        #expect(record.presence == .deleted && record.version == 1)
+        let newer = bench.change(.create, "board", "b", 4, at: 20, ["name": set("B")])
+        #expect(try bench.verdict(newer, as: "b") == .applied(version: 2, overwrote: [:], serverID: nil))
+    }
+
     @Test("DAT-01 the greater stamp wins, in both orders of arrival", arguments: [false, true])
     func lastWriter(reversed: Bool) throws {
         let bench = try Bench()

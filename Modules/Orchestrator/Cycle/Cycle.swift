@@ -193,6 +193,7 @@ extension SyncEngine {
         guard Self.isWhole(answer, of: claim) else {
             return machine.lacked(hasBatch: take.claim != nil)
         }
+        if isOutlived(position, answer.oldestVersion) { return machine.diverged(hasBatch: take.claim != nil) }
         let hasMore: Bool
         do {
             hasMore = try await apply(answer, &position, &report)
@@ -209,6 +210,14 @@ extension SyncEngine {
         return machine.applied(
             hasMore: hasMore, inFullPass: position.isInFullPass && !position.awaitsConfirmation,
             hasBatch: take.claim != nil)
+    }
+
+    /// Whether a full pass that waits for the app's word has to begin anew: it had all there was, and of what died since the
+    /// tombstones are not complete any more. The server does not say so by itself, since one that is under way must go on.
+    private func isOutlived(_ position: SyncPosition, _ oldestVersion: Int64?) -> Bool {
+        guard let oldestVersion, position.isInFullPass, position.awaitsConfirmation else { return false }
+        let checkpoints = position.scopes.map { Array($0.values) } ?? [position.checkpoint]
+        return checkpoints.contains { $0 != 0 && $0 < oldestVersion }
     }
 
     /// Whether each change that was sent has its verdict.

@@ -65,7 +65,7 @@ struct CycleMachine: Sendable {
         return next(hasBatch: hasBatch)
     }
 
-    /// Contents differ at the same checkpoint: a full pass, once in a cycle.
+    /// Contents differ at the same checkpoint, or would without anybody's saying so: a full pass, once in a cycle.
     mutating func diverged(hasBatch: Bool) -> Step {
         fullPasses += 1
         guard fullPasses == 1 else { return next(hasBatch: hasBatch) }

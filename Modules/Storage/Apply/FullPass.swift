@@ -9,13 +9,16 @@ enum FullPass {
     /// More than this part of the rows in step goes only with the app's word.
     static let threshold = 0.2
 
-    /// Begins a pass, or goes on with one of the same epoch.
+    /// Begins a pass, or goes on with one of the same epoch. One that had come to its end and waits for the app's word begins
+    /// anew: what it brought may have died since, and the tombstones be forgotten (Decision 241).
     static func begin(_ db: Database, epoch: String?, now: Int64) throws {
         let state = try PassState.read(db)
         let known = try Meta.text(db, .epoch)
         let isNewEpoch = epoch != nil && epoch != known
         if state.isRunning, !isNewEpoch {
-            return try Meta.set(db, .passAwaits, 0)
+            guard try Meta.integer(db, .passAwaits) == 1 else { return }
+            try beginAgain(db)
+            return try Scopes.restart(db)
         }
         let number = state.number + 1
         try Meta.set(db, .pass, number)

@@ -21,6 +21,8 @@ struct RecordWork {
     private var wasLive: Bool
     /// The row as it was.
     let row: [String: FieldValue]?
+    /// Positions of changes that were set aside without a verdict: they may have happened, and go again as they are.
+    private let unsure: Set<Int64>
     /// Positions of changes whose deltas were rewritten here.
     private var rewritten: Set<Int64> = []
     /// Changes that came to nothing when another was taken out: the caller takes them out of the queue.
@@ -39,9 +41,13 @@ struct RecordWork {
         if stored == nil, changes.isEmpty, row != nil, try HeldRecords.find(db, record)?.presence == .deleted {
             base = .absent
         }
+        var unsure: Set<Int64> = []
+        for change in changes where change.state == .failed {
+            if try Failures.find(db, key: change.key)?.doubt.isUncertain == true { unsure.insert(change.position) }
+        }
         var work = RecordWork(
             record: record, entity: entity, replay: Replay(deltas: deltas), stored: stored, base: base,
-            changes: changes, before: stored, wasLive: base.isLive, row: row)
+            changes: changes, before: stored, wasLive: base.isLive, row: row, unsure: unsure)
         // No row says what is in step where it went with the one above it: the record waits for that one, as it was.
         if row == nil, changes.isEmpty, let stored, stored.base == nil, let held = try HeldRecords.find(db, record),
             held.presence == .live, work.take(held)
@@ -50,6 +56,9 @@ struct RecordWork {
         }
         return work
     }
+
+    /// Whether the change says for ever what it says: its key stands for that.
+    private func isFixed(_ change: StoredChange) -> Bool { change.wasSent || unsure.contains(change.position) }
 
     /// The version held; 0 where the server has acknowledged nothing.
     var version: Int64 { stored?.version ?? 0 }
@@ -229,7 +238,7 @@ struct RecordWork {
             if changes[later].operation == .create { return }
             guard var delta = changes[later].fields[name] else { continue }
             // What was sent stands for ever, and what follows was made over it.
-            guard !changes[later].wasSent, changes[later].operation == .update || changes[later].operation == .delete
+            guard !isFixed(changes[later]), changes[later].operation == .update || changes[later].operation == .delete
             else { return }
             guard !(delta.old ?? .null).isSame(as: value) else { return }
             let isDelete = changes[later].operation == .delete
@@ -244,7 +253,7 @@ struct RecordWork {
 
     /// A delete was refused or taken back: a create after it, never sent, is an update of what differs.
     private mutating func reviveAfter(_ delete: StoredChange, at index: Int) {
-        guard index < changes.count, changes[index].operation == .create, !changes[index].wasSent else { return }
+        guard index < changes.count, changes[index].operation == .create, !isFixed(changes[index]) else { return }
         var update = changes[index]
         update.operation = .update
         for (name, delta) in update.fields {

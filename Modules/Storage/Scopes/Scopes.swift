@@ -90,7 +90,9 @@ struct Scopes: Hashable {
     /// - Parameters:
     ///   - dropped: those that are here and not asked for any more.
     ///   - isLess: whether something is not asked for any more, here or not.
-    mutating func choose(_ names: Set<String>, dropped: Set<String>, isLess: Bool) {
+    ///   - here: of those that were not asked for and have rows all the same, made here and acknowledged, the version from which
+    ///     what left them is to be told (Decision 240).
+    mutating func choose(_ names: Set<String>, dropped: Set<String>, isLess: Bool, here: [String: Int64] = [:]) {
         let from = rolledBack()
         for name in dropped { leaving[name] = from[name] ?? 0 }
         if isLess {
@@ -104,7 +106,8 @@ struct Scopes: Hashable {
         for name in names where asked[name] == nil {
             asked[name] = 0
             // One that comes back before it had left is caught up anew: some of its rows are gone.
-            if let left = leaving.removeValue(forKey: name), left > 0 { returning[name] = left }
+            let left = leaving.removeValue(forKey: name) ?? 0
+            if let from = left > 0 ? left : here[name] { returning[name] = from }
         }
         if isLess {
             open = wanted

@@ -14,7 +14,8 @@ public protocol RecordStore: Sendable {
     /// Notes how far the server's clock is ahead of this device's; stamps of what was never sent are shifted by what
     /// differs from the offset they were made with, order kept, where that is more than a second.
     func setClockOffset(milliseconds: Int64) async throws(StoreFailure)
-    /// Begins, or goes on with, a full pass under this epoch: the checkpoint is 0 again, unsent changes stay.
+    /// Begins, or goes on with, a full pass under this epoch: the checkpoint is 0 again, unsent changes stay. One that waits
+    /// for the app's word begins anew.
     func beginFullPass(epoch: String?) async throws(StoreFailure)
     /// Ends a full pass: rows that it did not bring and that have no unsent change go, journalled first.
     /// - Parameter confirmed: the app's word, for an empty pass or the loss of more than 20 % of the rows in step.

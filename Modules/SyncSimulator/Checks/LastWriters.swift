@@ -23,15 +23,16 @@ struct LastWriters {
     private var unclear: Set<RecordKey> = []
 
     init(_ effects: [ModelServer.Effect]) {
+        var deleted: Set<RecordKey> = []
         for effect in effects {
             let change = effect.change
             switch effect.verdict {
             case .applied, .merged: break
             case .conflict, .rejected, .blocked, .retry: continue
             }
-            if effect.isClamped || change.operation == .create && greatest[change.record] != nil {
-                unclear.insert(change.record)
-            }
+            let wasKnown = greatest[change.record] != nil || deleted.contains(change.record)
+            if effect.isClamped || change.operation == .create && wasKnown { unclear.insert(change.record) }
+            if change.operation == .delete { deleted.insert(change.record) }
             for (name, delta) in change.fields
             where change.operation != .delete && delta.rule == .lastWriter {
                 let write = Write(

@@ -37,6 +37,15 @@ struct Memory {
     /// The device's files are older ones.
     mutating func restored() { self = Memory() }
 
+    /// The app gives these changes up, whose verdicts the device had not taken in: it died over the answer, or nothing could be
+    /// written. Of what they said there will be no line.
+    mutating func gaveUp(_ keys: [String]) {
+        for key in keys {
+            owed[key] = nil
+            clamped.remove(key)
+        }
+    }
+
     /// The user chose what the device holds: from here on other positions count.
     mutating func chose() {
         last?.checkpoint = 0

@@ -219,6 +219,8 @@ extension World {
         record.note("device \(index) \(discards ? "discards" : "retries") \(key.suffix(6))")
         let needing = settle(index) { try await $0.store.dependants(of: key) } ?? []
         if discards {
+            let undecided = Set(facts?.queue.filter { $0.state != 4 }.map(\.key) ?? [])
+            memories[index].gaveUp(needing.filter(undecided.contains))
             guard let keys = settle(index, { try await $0.store.discard(key) }) else {
                 return noteUnsure(index, [key] + needing)
             }

@@ -34,7 +34,7 @@ struct ModelDecision {
         switch change.operation {
         case .delete: return delete(change, device: device, in: &state)
         case .update:
-            guard let record = state.records[change.record] else {
+            guard let record = state.records[change.record], record.exists else {
                 return .rejected(Rejection(code: .notFound, message: "no \(change.record)"))
             }
             if let missing = missingParent(of: change, entity: entity, in: state) { return .rejected(missing) }
@@ -51,7 +51,7 @@ struct ModelDecision {
     private func missingParent(of change: Change, entity: EntitySchema, in state: ModelState) -> Rejection? {
         for field in entity.parents {
             guard case .string(let id)? = change.fields[field.name]?.new, let target = field.reference?.entity,
-                state.records[RecordKey(target, id)] == nil
+                state.records[RecordKey(target, id)]?.exists != true
             else { continue }
             return Rejection(
                 code: .missingReference, message: "no \(target) \(id)", field: field.name, reference: id)
@@ -64,12 +64,12 @@ struct ModelDecision {
     }
 
     private func delete(_ change: Change, device: String, in state: inout ModelState) -> Verdict {
-        guard var record = state.records[change.record] else {
-            return .applied(version: nil, overwrote: [:], serverID: nil)
-        }
+        var record = state.records[change.record] ?? ModelRecord(key: change.record)
         let wasThere = state.isLive(change.record, schema: schema)
         record.deletes.append(order(change, nil, device: device))
         state.records[change.record] = record
+        // Nobody saw it, and nobody is told; a create that was made before the delete, and comes after it, finds it.
+        guard record.exists else { return .applied(version: nil, overwrote: [:], serverID: nil) }
         state.publish(change.record, schema: schema)
         // What readers do not see is not there, even if it is dead through its parent only.
         guard wasThere else { return .applied(version: nil, overwrote: [:], serverID: nil) }

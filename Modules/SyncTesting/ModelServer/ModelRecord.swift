@@ -47,6 +47,9 @@ struct ModelRecord: Sendable {
 
     init(key: RecordKey) { self.key = key }
 
+    /// Whether a create of it was ever accepted; else only deletes came.
+    var exists: Bool { !creates.isEmpty }
+
     /// Dead while the delete is above all field writes.
     var isDeadItself: Bool {
         guard let delete = deletes.max() else { return false }

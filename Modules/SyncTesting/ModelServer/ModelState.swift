@@ -112,9 +112,9 @@ struct ModelState: Sendable {
         }
     }
 
-    /// The record as a reader sees it.
+    /// The record as a reader sees it; `nil` where only deletes of it came.
     func seen(_ key: RecordKey) -> ServerRecord? {
-        guard let record = records[key] else { return nil }
+        guard let record = records[key], record.exists else { return nil }
         return ServerRecord(
             key: key, version: record.version, presence: record.shown.isLive ? .live : .deleted,
             fields: record.shown.fields)

@@ -129,6 +129,34 @@ import Testing
         }
     }
 
+    @Test("DL-10 seed 7376: while a full pass waits for the app's word tombstones are forgotten: it begins anew")
+    func forgottenWhileItWaits() throws {
+        try inVirtualTime { stage in
+            let server = model(stage)
+            let empty = server.backup()
+            let device = try stage.device(server)
+            for number in 0..<10 { try await device.addBoard("b-\(number)") }
+            _ = try await device.engine.sync(for: .seconds(10))
+            server.restore(empty)
+            let other = try stage.device(server, seed: 2)
+            try await other.addBoard("kept")
+            try await other.addBoard("late")
+            _ = try await other.engine.sync(for: .seconds(10))
+            #expect(await device.engine.syncNow().end == .awaitsConfirmation)
+            #expect(try device.rows("board").count == 12)
+            try await other.write("DELETE FROM board WHERE id = 'late'")
+            _ = try await other.engine.sync(for: .seconds(10))
+            server.forgetTombstones()
+            #expect(await device.engine.syncNow().end == .awaitsConfirmation)
+            _ = try await device.store.endFullPass(confirmed: true)
+            #expect(try await device.engine.sync(for: .seconds(60)).isInStep)
+            #expect(try device.rows("board") == other.rows("board"))
+            #expect(try device.rows("board").count == 1)
+            try await other.end()
+            try await device.end()
+        }
+    }
+
     @Test("DL-13 a record that left the account goes without a delete, once what was sent of it is decided")
     func gone() throws {
         try inVirtualTime { stage in

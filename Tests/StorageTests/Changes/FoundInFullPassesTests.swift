@@ -119,6 +119,31 @@ struct FoundInFullPassesTests {
         #expect(try f.int("SELECT version FROM sync_record WHERE id = 'c1'") == 3)
     }
 
+    @Test("Seed 7376: a pass that waits for the app's word begins anew: what it brought may have died, unheard")
+    func begunAnewWhileItWaits() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try await f.store.beginFullPass(epoch: nil)
+        let board = record("board", "b1", 1, ["name": "Board"])
+        func page(_ records: ServerRecord..., upTo version: Int64) async throws {
+            _ = try await f.store.apply(
+                PageSlice(records: records, from: 0, checkpoint: version, epoch: Fixture.epoch))
+        }
+        try await page(board, upTo: 1)
+        // One that is under way goes on.
+        try await f.store.beginFullPass(epoch: nil)
+        #expect(try await f.store.position().checkpoint == 1)
+        #expect(try await f.store.endFullPass(confirmed: false) == .awaitsConfirmation(missing: 2, of: 3))
+        try await page(record("list", "l2", 5, ["name": "List", "idBoard": "b1"]), upTo: 5)
+        try await f.store.beginFullPass(epoch: nil)
+        let position = try await f.store.position()
+        #expect(position.checkpoint == 0 && position.isInFullPass && !position.awaitsConfirmation)
+        try await page(board, upTo: 9)
+        _ = try await f.store.endFullPass(confirmed: true)
+        #expect(try f.text("SELECT group_concat(id) FROM board") == "b1")
+        #expect(try f.int("SELECT count(*) FROM list") == 0)
+    }
+
     @Test("Seed 883: a repeated verdict does not stand for a full pass's page: the record may be long gone")
     func repeatedInPass() async throws {
         let f = try Fixture()

@@ -39,6 +39,32 @@ struct FoundLaterBySeedsTests {
         #expect(try await f.store.failures().map(\.reason.code) == ["keyReused"])
     }
 
+    @Test(
+        "Seed 6004: what was set aside without a verdict goes again as it was sent, though an earlier edit went meanwhile"
+    )
+    func setAsideUnsure() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET name = 'First', votes = votes + 2 WHERE id = 'c1'")
+        let first = try await f.claim()
+        try await f.settle((first.keys[0], .refused("tooLarge")))
+        try f.sql("UPDATE card SET name = 'Second', votes = votes + 3 WHERE id = 'c1'")
+        let second = try await f.claim()
+        let tooLarge = SetAsideReason(code: "tooLarge", message: "no")
+        try await f.settle((second.keys[0], .setAside(tooLarge, staysUncertain: true)))
+        _ = try await f.store.retry(first.keys[0])
+        let between = try await f.claim()
+        #expect(between.told == ["update card c1"])
+        try await f.settle((between.keys[0], .applied(9)))
+        _ = try await f.store.retry(second.keys[0])
+        let again = try await f.claim()
+        #expect(again.keys == second.keys)
+        #expect(again.changes.map(\.change.fields) == second.changes.map(\.change.fields))
+        #expect(try f.card("name") == "Second")
+        try await f.settle((again.keys[0], .applied(10)))
+        #expect(try f.card("votes") == "6")
+    }
+
     @Test("Seed 783: the row of a create that was decided unknown to us is held for what is unsent under it, no longer")
     func expiredAboveUnsent() async throws {
         let f = try Fixture()
