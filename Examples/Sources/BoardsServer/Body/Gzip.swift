@@ -84,7 +84,7 @@ enum Gzip {
         }
         member += tail[4...]
         let sum = tail[..<4].reversed().reduce(0) { $0 << 8 | CUnsignedLong($1) }
-        member += littleEndian(crc32_combine(checksum(first), sum, z_off_t(count)))
+        member += littleEndian(server_crc32_combine(checksum(first), sum, count))
         member += littleEndian(CUnsignedLong(truncatingIfNeeded: first.count + count))
         return member
     }
