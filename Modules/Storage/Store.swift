@@ -84,7 +84,7 @@ public actor Store: ThreadSharing {
         breaker = opened.breaker
         reading = Reading(opened.database, opened.breaker, configuration)
         checkpointer = opened.file.map {
-            Checkpointer(path: $0, log: opened.log, isLive: configuration.executor == nil)
+            Checkpointer(path: $0, log: opened.log, isLive: configuration.isOnThreadOfItsOwn)
         }
         noted = Identity.home(of: opened.database.path) == nil ? nil : 0
         slicePace = SlicePace(most: configuration.longestSlice)

@@ -13,4 +13,13 @@ static inline int server_gzip_deflate_begin(z_stream *stream, int level) {
     return deflateInit2(stream, level, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
 }
 
+// The length's type is a macro in some builds of zlib.
+static inline unsigned long server_crc32_combine(unsigned long first, unsigned long second, long length) {
+    return crc32_combine(first, second, length);
+}
+
+static inline int server_raw_deflate_begin(z_stream *stream, int level) {
+    return deflateInit2(stream, level, Z_DEFLATED, -15, 8, Z_DEFAULT_STRATEGY);
+}
+
 #endif

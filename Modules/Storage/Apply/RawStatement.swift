@@ -84,14 +84,19 @@ final class RawStatement {
     /// Runs a statement that writes.
     func run() throws { try statement.execute() }
 
+    /// Runs a statement that writes a table of the engine's that has no rowid: no observation can see such a table, so it need
+    /// not go through GRDB. Within a transaction that something else was run in.
+    func runUnseen() throws { while try step() {} }
+
     /// Whether a statement that reads has a row; it stands on that row until ``begin()``.
     func step() throws -> Bool {
         switch sqlite3_step(handle) {
         case SQLITE_ROW: return true
         case SQLITE_DONE: return false
         case let code:
+            let message = sqlite3_errmsg(sqlite3_db_handle(handle)).map { String(cString: $0) }
             _ = sqlite3_reset(handle)
-            throw DatabaseError(resultCode: ResultCode(rawValue: code), sql: statement.sql)
+            throw DatabaseError(resultCode: ResultCode(rawValue: code), message: message, sql: statement.sql)
         }
     }
 

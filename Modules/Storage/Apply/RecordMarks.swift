@@ -2,7 +2,7 @@ import GRDB
 import SyncCore
 
 /// The versions held of a slice's records, and which of them have unsent changes: asked by statements that are prepared
-/// once, written many at once.
+/// once.
 ///
 /// What is noted stands in `sync_record` after ``flush()``,
 /// which comes before anything that reads or writes one record's row there.
@@ -24,10 +24,7 @@ final class RecordMarks {
     private var noted: [(record: RecordKey, version: Int64, extra: String?, base: String?)] = []
     private var versions: RawStatement?
     private var changes: RawStatement?
-    private var writes: [Int: RawStatement] = [:]
-
-    /// So many rows are written by one statement.
-    private static let mostRows = 32
+    private var write: RawStatement?
 
     /// - Parameter unsent: what is remembered of the queue, where this is a slice of a page.
     init(_ db: Database, _ pass: PassState, hasQueue: Bool, _ unsent: UnsentRecords?) {
@@ -107,34 +104,27 @@ final class RecordMarks {
         if noted.contains(where: { $0.record.id == key.id }) { try flush() }
     }
 
-    /// Writes what was noted.
+    /// Writes what was noted, row by row: a statement of several rows copies each page that it touches, to be able to take
+    /// all of it back, and these rows stand in no order (Decision 230).
     func flush() throws {
-        var rest = noted[...]
-        while !rest.isEmpty {
-            let count = rest.count >= Self.mostRows ? Self.mostRows : 1
-            let statement = try writes[count] ?? RawStatement(db, Self.write(count))
-            writes[count] = statement
+        guard !noted.isEmpty else { return }
+        let statement = try write ?? RawStatement(db, Self.replacing)
+        write = statement
+        for row in noted {
             statement.begin()
-            for row in rest.prefix(count) {
-                statement.add(row.record.entity)
-                statement.add(row.record.id)
-                statement.add(row.version)
-                statement.add(row.base)
-                statement.add(row.extra)
-                statement.add(pass.number)
-            }
-            try statement.run()
-            rest = rest.dropFirst(count)
+            statement.add(row.record.entity)
+            statement.add(row.record.id)
+            statement.add(row.version)
+            statement.add(row.base)
+            statement.add(row.extra)
+            statement.add(pass.number)
+            try statement.runUnseen()
         }
         noted.removeAll(keepingCapacity: true)
     }
 
-    private static func write(_ rows: Int) -> String {
+    /// It names every column of the table, which has no index but its key, and no trigger: one row of one tree.
+    static let replacing = """
+        INSERT OR REPLACE INTO sync_record (entity, id, version, base, extra, pass) VALUES (?, ?, ?, ?, ?, ?)
         """
-        INSERT INTO sync_record (entity, id, version, base, extra, pass)
-        VALUES \(Array(repeating: "(?, ?, ?, ?, ?, ?)", count: rows).joined(separator: ", "))
-        ON CONFLICT (entity, id) DO UPDATE SET version = excluded.version, base = excluded.base, extra = excluded.extra,
-        pass = excluded.pass
-        """
-    }
 }

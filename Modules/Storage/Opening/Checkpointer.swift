@@ -31,6 +31,9 @@ final class Checkpointer: @unchecked Sendable {  // `connection` is touched in t
         turns = isLive ? DispatchQueue(label: "storage.checkpoints", qos: .utility) : nil  // live
     }
 
+    /// Whether nobody waits for it.
+    var worksBeside: Bool { turns != nil }
+
     /// Something was written.
     func logGrew() {
         guard log.pages >= Self.pages else { return }

@@ -27,6 +27,8 @@ public struct StoreConfiguration: Sendable {
     public var fixesTriggerClock: Bool
     /// Where the actor runs: by default a serial executor of its own, so that a busy file blocks no cooperative thread.
     public var executor: (any SerialExecutor)?
+    /// Whether the actor runs on a live thread, and not where a configuration wants all of its work.
+    var isOnThreadOfItsOwn: Bool { executor.map { $0 is FileExecutor } ?? true }
     /// Makes the app's tables from the declared fields where they are missing; `false` where the app has its migrations.
     public var createsTables: Bool
     /// The app's own migrations, run before its tables are looked at.

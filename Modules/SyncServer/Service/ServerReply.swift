@@ -6,7 +6,23 @@ public struct ServerReply: Sendable, Hashable {
     /// In order, each name once; `Content-Type` is among them where there is a body.
     public var headers: [Header]
     /// Plain bytes; the shell may compress them. Empty for 204 and 304.
-    public var body: [UInt8]
+    public var body: [UInt8] {
+        get { tail.map { first + $0.bytes } ?? first }
+        set { (first, tail) = (newValue, nil) }
+    }
+    /// The body up to its ``tail``; all of it, where it has none.
+    public private(set) var first: [UInt8]
+    /// The end of a body that is long; for a shell that packs bodies in two parts.
+    public private(set) var tail: Tail?
+
+    /// The end of a body, which is the same for everybody who is told the same page: it may have been packed before it was
+    /// asked for (``SyncService/readAhead(packing:)``).
+    public struct Tail: Sendable, Hashable {
+        /// Plain.
+        public var bytes: [UInt8]
+        /// What the shell's own packer made of ``bytes``; `nil` where it was not asked yet.
+        public var packed: [UInt8]?
+    }
 
     /// One header.
     public struct Header: Sendable, Hashable {
@@ -22,7 +38,28 @@ public struct ServerReply: Sendable, Hashable {
     public init(status: Int, headers: [Header] = [], body: [UInt8] = []) {
         self.status = status
         self.headers = headers
-        self.body = body
+        first = body
+    }
+
+    init(status: Int, headers: [Header], first: [UInt8], tail: Tail) {
+        self.status = status
+        self.headers = headers
+        self.first = first
+        self.tail = tail
+    }
+
+    /// How many bytes the body has.
+    public var count: Int { first.count + (tail?.bytes.count ?? 0) }
+
+    /// Whether both say the same, in however many parts.
+    public static func == (one: ServerReply, other: ServerReply) -> Bool {
+        one.status == other.status && one.headers == other.headers && one.body == other.body
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(status)
+        hasher.combine(headers)
+        hasher.combine(count)
     }
 
     /// The value of the header of that name, in any case of letters.

@@ -65,7 +65,8 @@ extension SyncService {
     /// Answers `POST /api/sync` at once if that needs neither the file nor a wait for a request in work; else `nil`,
     /// and ``sync(account:body:)`` has the answer.
     ///
-    /// For a shell with event loops: most syncs bring nothing and find nothing new.
+    /// For a shell with event loops: most syncs bring nothing and find nothing new. A page is given, too, that was read ahead
+    /// and packed (``readAhead(packing:)``); what it says is in memory.
     public func syncFromMemory(account: String, body: [UInt8]) -> ServerReply? {
         guard body.count <= 4_096 else { return nil }
         let now = clock.nowMilliseconds
@@ -78,20 +79,27 @@ extension SyncService {
         }
     }
 
-    /// The answer to who has everything and brings nothing, from memory alone; `nil` where the file must be asked.
+    /// The answer to who brings nothing, and has everything or asks for what was read and packed ahead, from memory alone;
+    /// `nil` where the file must be asked.
     private func quickAnswer(_ request: SyncRequest, _ name: String, _ now: Int64) throws -> ServerReply? {
-        guard request.dirty.isEmpty, request.scopes == nil, !request.wantsChecksum else { return nil }
+        guard request.dirty.isEmpty, !request.wantsChecksum else { return nil }
         return try state.ifFree { state in
-            guard let state, let account = state.store.known(name), request.lastSyncVersion == account.head else {
+            guard let state, let account = state.store.known(name) else { return nil }
+            let page: Page
+            if request.scopes == nil, request.lastSyncVersion == account.head {
+                page = Page(version: account.head)
+            } else if let ready = pageAhead(request, account, state.store, now), ready.packed != nil {
+                page = ready
+            } else {
                 return nil
             }
             let settled = request.settled == 0 ? 0 : account.devices[request.deviceID]?.settled ?? -1
-            guard request.settled <= settled, (request.dataset ?? account.dataset) == account.dataset,
-                (request.epoch ?? state.epoch) == state.epoch
-            else { return nil }
+            guard request.settled <= settled else { return nil }
+            do { try check(request, account, epoch: state.epoch) } catch { return nil }
+            answered(request, page, account, state.store, now)
             return try SyncAnswer(
                 request: request, account: account, epoch: state.epoch, now: now, outcomes: [], members: [],
-                page: Page(version: account.head), checksum: nil
+                page: page, checksum: nil
             ).reply()
         }
     }
@@ -188,12 +196,15 @@ extension SyncService {
         }
         let before = account.head
         var course: Course?
-        let settles = try request.settled > (state.store.device(request.deviceID, of: account)?.settled ?? 0)
+        let settles =
+            try request.settled > 0
+            && request.settled > (state.store.device(request.deviceID, of: account)?.settled ?? 0)
         if settles || !request.dirty.isEmpty {
             course = try decide(request, &account, now, state.store, guardsKeys: guardsKeys)
         }
         state.store.keep(account)
-        let page = try self.page(request, account, course, state)
+        let page = try self.page(request, account, course, state, now)
+        answered(request, page, account, state.store, now)
         let sum = try request.wantsChecksum && !page.hasMore ? checksum(request, account, state) : nil
         let answer = SyncAnswer(
             request: request, account: account, epoch: state.epoch, now: now,
@@ -238,21 +249,16 @@ extension SyncService {
     }
 
     private func page(
-        _ request: SyncRequest, _ account: AccountContext, _ course: Course?, _ state: State
+        _ request: SyncRequest, _ account: AccountContext, _ course: Course?, _ state: State, _ now: Int64
     ) throws -> Page {
-        let limits = configuration.limits
-        let limit = min(request.limit ?? limits.usualPage, limits.greatestPage)
+        if let ready = pageAhead(request, account, state.store, now) { return ready }
         // A base version of another history may name other contents here: a full pass brings all there is (Decision 140).
         let known = request.isFullPass ? [] : course?.known ?? []
-        let reader = PageReader(store: state.store, account: account, limits: limits, known: known)
-        guard let scopes = request.scopes else {
-            // Every version above the checkpoint is of a record that the device knows from this very request.
-            if course != nil, (request.lastSyncVersion ?? 0) + Int64(known.count) == account.head {
-                return Page(version: account.head)
-            }
-            return try reader.page(after: request.lastSyncVersion ?? 0, limit: limit)
+        // Every version above the checkpoint is of a record that the device knows from this very request.
+        if request.scopes == nil, course != nil, (request.lastSyncVersion ?? 0) + Int64(known.count) == account.head {
+            return Page(version: account.head)
         }
-        return try reader.page(of: scopes, rules: rules, limit: limit)
+        return try read(question(request), account, state.store, known: known)
     }
 
     private func checksum(_ request: SyncRequest, _ account: AccountContext, _ state: State) throws -> UInt64 {

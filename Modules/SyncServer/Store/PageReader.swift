@@ -2,13 +2,31 @@ internal import SyncCore
 
 /// One page of records with a version above a checkpoint, in version order.
 struct Page {
-    /// The records as JSON, one after another as the members of an array.
-    var records = JSONWriter(capacity: 1_024)
+    /// The records as JSON, one after another as the members of an array; empty once ``tail`` is made of them.
+    fileprivate var records = JSONWriter()
+    /// The end of an answer's body: the whole array of records, and the brace behind it. Empty without records.
+    private(set) var tail: [UInt8] = []
+    /// The same as a shell sends it, where that was made ahead.
+    var packed: [UInt8]?
     var count = 0
     /// Complete up to here.
     var version: Int64
     var hasMore = false
     var highestStamp: Stamp = .zero
+
+    init(version: Int64) { self.version = version }
+
+    fileprivate mutating func begin() {
+        records = JSONWriter(capacity: 1_024)
+        records.beginArray()
+    }
+
+    fileprivate mutating func end() {
+        guard count > 0 else { return }
+        records.endArray()
+        tail = records.takeBytes()
+        tail.append(UInt8(ascii: "}"))
+    }
 }
 
 /// Reads pages; nothing that readers of other accounts could tell comes into them.
@@ -38,7 +56,7 @@ struct PageReader {
     func page(after checkpoint: Int64, limit: Int) throws -> Page {
         var page = Page(version: account.head)
         guard checkpoint < account.head else { return page }
-        page.records.beginArray()
+        page.begin()
         var last = checkpoint
         var unit: Int64 = 0
         try statements.each(Self.ofAccount, [account.row, checkpoint]) { row in
@@ -55,6 +73,7 @@ struct PageReader {
             last = add(row, to: &page)
             return true
         }
+        page.end()
         return page
     }
 
@@ -89,7 +108,7 @@ struct PageReader {
     /// What the roots asked for have, each above its own checkpoint.
     func page(of scopes: [SyncRequest.Scope], rules: [String: EntityRules], limit: Int) throws -> Page {
         var page = Page(version: account.head)
-        page.records.beginArray()
+        page.begin()
         var roots: [(row: Int64, checkpoint: Int64)] = []
         for scope in scopes {
             if let row = try root(scope.name, rules) { roots.append((row, scope.checkpoint)) }
@@ -117,6 +136,7 @@ struct PageReader {
             page.hasMore = true
             page.version = last
         }
+        page.end()
         return page
     }
 

@@ -24,6 +24,7 @@ struct Pruning {
         var oldest: [Int64: Int64] = [:]
         try removeTombstones(&oldest)
         try removeLeavings(&oldest)
+        if !oldest.isEmpty { store.turnEra() }
         for (account, version) in oldest.sorted(by: { $0.key < $1.key }) {
             try statements.run("UPDATE account SET oldest = max(oldest, ?) WHERE n = ?", [version, account])
         }
@@ -104,6 +105,7 @@ extension SyncService {
         try inStore { state, db in
             var course = state.pruning
             let store = state.store
+            store.ahead.forgetOld(now: now)
             try db.inTransaction(.immediate) {
                 try self.prune(store, &course, now)
                 return .commit

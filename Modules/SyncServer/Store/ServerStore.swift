@@ -9,6 +9,12 @@ final class ServerStore {
     let statements: Statements
     private var accounts: [String: AccountContext] = [:]
     private var lastRow: Int64
+    /// What was read before anybody asked.
+    var ahead = PagesAhead()
+    /// How often something was written in an account, by its row.
+    private var revisions: [Int64: Int] = [:]
+    /// Rises with whatever may have touched any account.
+    private var era = 0
 
     init(_ db: Database) throws {
         statements = Statements(db)
@@ -19,6 +25,23 @@ final class ServerStore {
     func nextRow() -> Int64 {
         lastRow += 1
         return lastRow
+    }
+
+    /// What an account's pages follow from: another value once anything was written that one may show.
+    struct Moment: Hashable {
+        fileprivate var era: Int
+        fileprivate var revision: Int
+        fileprivate var head: Int64
+    }
+
+    func moment(of account: AccountContext) -> Moment {
+        Moment(era: era, revision: revisions[account.row] ?? 0, head: account.head)
+    }
+
+    /// Something was written that is not told of one account alone, or what is in memory is not sure to be what is in the file.
+    func turnEra() {
+        era += 1
+        revisions = [:]
     }
 
     // MARK: - Accounts and devices
@@ -32,7 +55,10 @@ final class ServerStore {
     }
 
     /// Forgets what is in memory, since a transaction failed.
-    func forget(_ name: String) { accounts[name] = nil }
+    func forget(_ name: String) {
+        accounts[name] = nil
+        turnEra()
+    }
 
     /// The account of that name, if it ever came.
     func existing(_ name: String) throws -> AccountContext? {
@@ -49,7 +75,10 @@ final class ServerStore {
     }
 
     /// Forgets all that is in memory.
-    func forgetAll() { accounts = [:] }
+    func forgetAll() {
+        accounts = [:]
+        turnEra()
+    }
 
     func account(_ name: String, makeDataset: () -> String) throws -> AccountContext {
         if let known = try existing(name) { return known }
@@ -79,7 +108,10 @@ final class ServerStore {
         return made
     }
 
+    /// Whatever is written of an account's records is written in one transaction with this.
     func write(_ account: AccountContext) throws {
+        if revisions.count >= 16_384 { turnEra() }
+        revisions[account.row, default: 0] += 1
         try statements.run(
             "UPDATE account SET head = ?, oldest = ?, stamp = ? WHERE n = ?",
             [account.head, account.oldest, Int64(bitPattern: account.stamp.packed), account.row])

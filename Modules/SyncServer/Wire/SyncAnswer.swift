@@ -12,7 +12,7 @@ struct SyncAnswer {
     let checksum: UInt64?
 
     func reply() throws(JSONFailure) -> ServerReply {
-        var writer = JSONWriter(capacity: 512 + page.records.count + outcomes.count * 112)
+        var writer = JSONWriter(capacity: 512 + (outcomes.isEmpty ? 0 : page.tail.count) + outcomes.count * 112)
         writer.beginObject()
         writer.key("protocol")
         writer.int(1)
@@ -48,19 +48,20 @@ struct SyncAnswer {
         }
         writer.endArray()
         writer.key("changedRecords")
-        records(into: &writer)
-        writer.endObject()
-        return ServerReply(status: 200, headers: [.init("Content-Type", "application/json")], body: writer.bytes)
-    }
-
-    private func records(into writer: inout JSONWriter) {
-        guard page.count > 0 else {
+        if page.count == 0 {
             writer.beginArray()
             writer.endArray()
-            return
+            writer.endObject()
+        } else if !outcomes.isEmpty {
+            writer.raw(page.tail)
+        } else {
+            // Nothing that follows from the request stands in what is left: it may have been packed ahead.
+            return ServerReply(
+                status: 200, headers: Self.headers, first: writer.takeBytes(),
+                tail: ServerReply.Tail(bytes: page.tail, packed: page.packed))
         }
-        var records = page.records
-        records.endArray()
-        writer.raw(records.bytes)
+        return ServerReply(status: 200, headers: Self.headers, body: writer.takeBytes())
     }
+
+    private static let headers = [ServerReply.Header("Content-Type", "application/json")]
 }

@@ -9,6 +9,8 @@ struct Answer: Sendable {
     var status: Int
     var fields: HTTPFields = [:]
     var body: [UInt8] = []
+    /// What stands behind `body`, where it comes in two parts.
+    var tail: ServerReply.Tail?
     /// Instead of `body`, for what goes on until somebody leaves.
     var stream: ResponseBody?
 
@@ -21,11 +23,15 @@ struct Answer: Sendable {
     /// The store's answer.
     init(_ reply: ServerReply) {
         status = reply.status
-        body = reply.body
+        body = reply.first
+        tail = reply.tail
         for header in reply.headers {
             if let name = HTTPField.Name(header.name) { fields[name] = header.value }
         }
     }
+
+    /// How many bytes its body has.
+    var count: Int { body.count + (tail?.bytes.count ?? 0) }
 
     init(_ problem: Problem) {
         self.init(status: problem.status, type: Problem.contentType, body: problem.json)
@@ -46,14 +52,13 @@ struct AnswerDresser: Sendable {
         let status = HTTPResponse.Status(code: answer.status)
         var fields = answer.fields
         if let stream = answer.stream { return Response(status: status, headers: fields, body: stream) }
-        var body = answer.body
-        if body.count >= Self.leastCompressed {
+        var packed: [UInt8]?
+        if answer.count >= Self.leastCompressed {
             fields[.vary] = "Accept-Encoding"
-            if AcceptedEncoding.takesGzip(request.headers[.acceptEncoding]), let smaller = await compressed(body) {
-                body = smaller
-                fields[.contentEncoding] = "gzip"
-            }
+            if AcceptedEncoding.takesGzip(request.headers[.acceptEncoding]) { packed = await compressed(answer) }
+            if packed != nil { fields[.contentEncoding] = "gzip" }
         }
+        let body = packed ?? Self.plain(answer.body, answer.tail)
         if request.method == .head || answer.status == 204 || answer.status == 304 {
             var response = Response(status: status, headers: fields)
             response.headers[.contentLength] = request.method == .head ? String(body.count) : nil
@@ -62,9 +67,26 @@ struct AnswerDresser: Sendable {
         return Response(status: status, headers: fields, body: .init(byteBuffer: ByteBuffer(bytes: body)))
     }
 
-    private func compressed(_ body: [UInt8]) async -> [UInt8]? {
-        guard body.count > Self.compressedInPlace else { return Gzip.deflate(body) }
+    /// A body in one part.
+    static func plain(_ first: [UInt8], _ tail: ServerReply.Tail?) -> [UInt8] {
+        tail.map { first + $0.bytes } ?? first
+    }
+
+    /// A body whose end is packed already, or at once if it is short; nil where that is nothing for an event loop.
+    static func packed(_ first: [UInt8], _ tail: ServerReply.Tail) -> [UInt8]? {
+        tail.packed.map { Gzip.joined(first, $0, count: tail.bytes.count) }
+    }
+
+    private func compressed(_ answer: Answer) async -> [UInt8]? {
+        if let tail = answer.tail, let packed = Self.packed(answer.body, tail) { return packed }
+        guard answer.count > Self.compressedInPlace else { return Self.compressedNow(answer) }
         // A pool that has shut down compresses nothing; the answer goes out plain.
-        return try? await NIOThreadPool.singleton.runIfActive { Gzip.deflate(body) }
+        return try? await NIOThreadPool.singleton.runIfActive { Self.compressedNow(answer) }
+    }
+
+    /// In two parts, where it has two: by which way an answer was made cannot be told from its bytes.
+    private static func compressedNow(_ answer: Answer) -> [UInt8]? {
+        guard let tail = answer.tail else { return Gzip.deflate(answer.body) }
+        return Gzip.packedTail(tail.bytes).map { Gzip.joined(answer.body, $0, count: tail.bytes.count) }
     }
 }

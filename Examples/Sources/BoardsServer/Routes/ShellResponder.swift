@@ -39,7 +39,7 @@ struct ShellResponder: HTTPResponder {
         let seconds = Double(now() - began) / 1e9
         vitals.count(route, status: answer.status, seconds: seconds)
         logger.answered(
-            request.method.rawValue, route, status: answer.status, seconds: seconds, bytes: answer.body.count)
+            request.method.rawValue, route, status: answer.status, seconds: seconds, bytes: answer.count)
         return response
     }
 

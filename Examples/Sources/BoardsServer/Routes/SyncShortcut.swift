@@ -63,19 +63,33 @@ final class SyncShortcut: Sendable {
         let began = now()
         let authorizations = head.headers["authorization"]
         guard authorizations.count < 2, let account = book.account(authorization: authorizations.first),
-            let reply = backend.syncAtOnce(account: account, body: body), reply.status == 200,
-            reply.body.count < AnswerDresser.leastCompressed
+            let reply = backend.syncAtOnce(account: account, body: body), reply.status == 200
         else { return nil }
         // Refused, it is refused in the usual way.
         do { try limiter.begin(account) } catch { return nil }
         var answer = HTTPResponseHead(version: .http1_1, status: .ok)
-        answer.headers.reserveCapacity(4)
+        answer.headers.reserveCapacity(6)
         for header in reply.headers { answer.headers.add(name: header.name, value: header.value) }
-        answer.headers.add(name: "Content-Length", value: String(reply.body.count))
+        let bytes = dressed(reply, head, &answer)
+        answer.headers.add(name: "Content-Length", value: String(bytes.count))
         answer.headers.add(name: "Date", value: date.text)
         let seconds = Double(now() - began) / 1e9
         vitals.count(.sync, status: 200, seconds: seconds)
-        logger.answered("POST", .sync, status: 200, seconds: seconds, bytes: reply.body.count)
-        return (answer, reply.body)
+        logger.answered("POST", .sync, status: 200, seconds: seconds, bytes: reply.count)
+        return (answer, bytes)
+    }
+
+    /// The body as ``AnswerDresser`` would send it; a page comes here only once it is packed.
+    private func dressed(
+        _ reply: ServerReply, _ request: HTTPRequestHead, _ answer: inout HTTPResponseHead
+    ) -> [UInt8] {
+        guard reply.count >= AnswerDresser.leastCompressed else { return reply.body }
+        answer.headers.add(name: "Vary", value: "Accept-Encoding")
+        let accepted = request.headers["accept-encoding"]
+        guard AcceptedEncoding.takesGzip(accepted.isEmpty ? nil : accepted.joined(separator: ",")),
+            let tail = reply.tail, let packed = AnswerDresser.packed(reply.first, tail)
+        else { return reply.body }
+        answer.headers.add(name: "Content-Encoding", value: "gzip")
+        return packed
     }
 }

@@ -16,6 +16,8 @@ final class StoreBackend: SyncBackend {
     private let thread: NIOThreadPool
     /// Brings the database's log into the file while requests go on.
     private let keeper: NIOThreadPool
+    /// Reads pages before they are asked for, and packs them, while nobody waits for the store.
+    private let reader: NIOThreadPool
     /// Not yet taken by the thread, in the order in which they came.
     private let waiting = NIOLockedValueBox(CircularBuffer<Waiting>())
 
@@ -26,10 +28,23 @@ final class StoreBackend: SyncBackend {
         thread.start()
         keeper = NIOThreadPool(numberOfThreads: 1)
         keeper.start()
+        reader = NIOThreadPool(numberOfThreads: 1)
+        reader.start()
     }
 
     func syncAtOnce(account: String, body: [UInt8]) -> ServerReply? {
-        service.syncFromMemory(account: account, body: body)
+        let reply = service.syncFromMemory(account: account, body: body)
+        if reply?.tail != nil { readAhead() }
+        return reply
+    }
+
+    /// Has the next pages read of who was told that there is more.
+    private func readAhead() {
+        guard service.expectsNextPage else { return }
+        reader.submit { [self] state in
+            guard case .active = state else { return }
+            while waiting.withLockedValue(\.isEmpty), service.readAhead(packing: Gzip.packedTail) {}
+        }
     }
 
     func sync(account: String, body: [UInt8]) async throws -> ServerReply {
@@ -59,6 +74,7 @@ final class StoreBackend: SyncBackend {
         }
         guard !taken.isEmpty else { return }
         for (waiting, reply) in zip(taken, service.sync(taken.map(\.call))) { waiting.answer.resume(returning: reply) }
+        readAhead()
         if service.isLogLong { keeper.submit { [service] state in if case .active = state { service.bringLogIn() } } }
     }
 
@@ -95,6 +111,7 @@ final class StoreBackend: SyncBackend {
     func close() async throws {
         try await thread.runIfActive { [service] in try service.close() }
         try await thread.shutdownGracefully()
+        try await reader.shutdownGracefully()
         try await keeper.shutdownGracefully()
     }
 }
