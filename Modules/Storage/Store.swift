@@ -67,6 +67,22 @@ public actor Store: ThreadSharing {
         self.init(opened, schema, configuration)
     }
 
+    /// Opens a file for a look at it: nothing is written, and no lock of one who writes is waited for.
+    ///
+    /// Whatever would write then fails as `readOnly`. What is asked of the store's own is answered as by the other initializer.
+    /// - Parameter configuration: without snapshot builders nobody looks whether what they make is brought up to the last write.
+    /// - Returns: `nil` where an opening would have something to write (no file yet, another schema, what a killed process left):
+    ///   then ``init(path:schema:account:configuration:)`` opens it, or says why not.
+    /// - Throws: ``StoreFailure``, `busy` where another process lets nobody read.
+    public init?(
+        forReading path: String, schema: Schema, account: String? = nil, configuration: StoreConfiguration = .init()
+    ) throws(StoreFailure) {
+        guard let opened = try Opening.forReading(path: path, schema, account: account, configuration) else {
+            return nil
+        }
+        self.init(opened, schema, configuration)
+    }
+
     /// Joins a database that the app has opened already; it must be in WAL mode to be shared with other processes.
     /// - Throws: as the other initializer.
     public init(

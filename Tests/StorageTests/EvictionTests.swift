@@ -59,6 +59,7 @@ struct EvictionTests {
         try await f.store.evictLeaving()
         #expect(try f.text("SELECT group_concat(id) FROM board") == "b2")
     }
+
     @Test(
         "DL-21 a list, made here, that somebody moved from a root that is dropped keeps its cards before its verdict comes (seed 2096)"
     )
@@ -90,5 +91,26 @@ struct EvictionTests {
         #expect(try f.text("SELECT group_concat(id) FROM board") == "b2")
         #expect(try f.text("SELECT idBoard FROM list") == "b2")
         #expect(try f.hasCard())
+    }
+
+    @Test(
+        "DL-21, DAT-19 what waits under nothing and is of an entity that an older program does not know is looked at once"
+    )
+    func undeclared() async throws {
+        let file = try TestFile()
+        let f = try Fixture(file: file)
+        try await f.apply(record("board", "b1", 1, ["name": "Board"]))
+        try await f.apply(record("card", "c9", 2, ["name": "Card", "idList": "elsewhere"]))
+        #expect(try await f.store.held().map(\.reason) == [.parent])
+        try await f.store.close()
+        let known = ["board", "list"]
+        let older = try Schema(boardSchema().entities.filter { known.contains($0.name) })
+        let g = try Fixture(older, file: file)
+        try await g.store.setScopes([one])
+        let asked = try await g.store.position().scopes
+        let slice = PageSlice(records: [], from: 0, checkpoint: 3, epoch: Fixture.epoch, scopes: asked)
+        #expect(try await g.store.apply(slice).deleted == 0)
+        #expect(try await g.store.held().map(\.record) == [RecordKey("card", "c9")], "kept for who knows what it is")
+        try await g.store.close()
     }
 }

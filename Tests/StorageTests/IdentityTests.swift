@@ -57,4 +57,49 @@ struct IdentityTests {
         #expect(try fixture.store.localID(ofServerID: "S1", entity: "card") == "S1")
         #expect(try fixture.store.localIDs(of: []).isEmpty)
     }
+
+    @Test("IDS-01 one id told for two records sets the second aside, visibly; the rest of the answer stands")
+    func told() async throws {
+        let fixture = try Fixture()
+        for id in ["b1", "b2", "b3"] { try fixture.sql("INSERT INTO board (id, name) VALUES (?, 'B')", [id]) }
+        try fixture.sql("UPDATE board SET closed = 1 WHERE id = 'b2'")
+        let claim = try await fixture.claim(ClaimLimits(maxChanges: 3, merges: false))
+        let keys = try await fixture.store.queued().map(\.change.id)
+        #expect(keys.count == 4 && claim.keys == Array(keys.prefix(3)))
+        try await fixture.settle(
+            (keys[0], .applied(version: 1, overwrote: [:], serverID: "S1")),
+            (keys[1], .applied(version: 2, overwrote: [:], serverID: "S1")), (keys[2], .applied(3)))
+        let failures = try await fixture.store.failures()
+        #expect(failures.map(\.queued.change.id) == [keys[1]])
+        #expect(failures[0].reason.code == "serverIDTaken")
+        #expect(failures[0].reason.message.contains("“S1”") && failures[0].reason.message.contains("board b1"))
+        #expect(failures[0].isUncertain)
+        #expect(
+            try await fixture.store.queued().map(\.blockedBy) == [keys[1]], "the edit waits for its record's create")
+        #expect(try fixture.int("SELECT count(*) FROM board") == 3)
+        #expect(try fixture.store.localID(ofServerID: "S1", entity: "board") == "b1")
+        // The server thinks better of it: the same key, another id.
+        #expect(try await fixture.store.retry(keys[1]) == keys[1])
+        let again = try await fixture.claim(ClaimLimits(merges: false))
+        #expect(again.keys == [keys[1], keys[3]])
+        try await fixture.settle(
+            (keys[1], .applied(version: 4, overwrote: [:], serverID: "S2")), (keys[3], .applied(5)))
+        #expect(try await fixture.store.queued().isEmpty)
+        #expect(try await fixture.store.failures().isEmpty)
+        #expect(try fixture.store.localID(ofServerID: "S2", entity: "board") == "b2")
+    }
+
+    @Test("IDS-01 a server that counts from the top again gives a deleted record's id to a new one")
+    func reused() async throws {
+        let (fixture, claim) = try await created()
+        try await fixture.settle((claim.keys[0], .applied(version: 2_000, overwrote: [:], serverID: "S1")))
+        try fixture.sql("DELETE FROM list")
+        try await fixture.drain(from: 2_001)
+        try fixture.sql("INSERT INTO list (id, name, idBoard, pos) VALUES ('l2', 'L', 'b1', 1)")
+        let next = try await fixture.claim()
+        try await fixture.settle((next.keys[0], .applied(version: 2_010, overwrote: [:], serverID: "S1")))
+        #expect(try await fixture.store.failures().isEmpty)
+        #expect(try fixture.store.localID(ofServerID: "S1", entity: "list") == "l2")
+        #expect(try fixture.store.serverIDs(of: [Self.list]).isEmpty)
+    }
 }

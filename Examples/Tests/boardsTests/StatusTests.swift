@@ -1,5 +1,6 @@
 import Foundation
 import Ferry
+import GRDB
 import SyncCore
 import Testing
 
@@ -30,6 +31,25 @@ struct StatusTests {
         #expect(state(counts) { $0.held = 3 }.state == "queued")
     }
 
+    @Test("OBS-02, PRC-14 after a damaged database a device is behind until a sync has brought everything again")
+    func afterDamage() async throws {
+        let shop = try Workshop()
+        let server = try await ServerProcess(shop)
+        try await shop.ok("A", "add", "board", "--id", "b", "name=Garden")
+        try await shop.ok("A", "--server", server.url, "sync", "--timeout", "20")
+        #expect(try await shop.ok("A", "status") == "synced")
+        try shop.write("no database", to: "A/boards.sqlite")
+        let log = shop.file("A/boards.sqlite-wal")
+        if FileManager.default.fileExists(atPath: log) { try FileManager.default.removeItem(atPath: log) }
+        let found = try await shop.on("A", "show")
+        #expect(found.status == 0 && found.output.isEmpty && found.complaint.contains("damaged"))
+        #expect(try await shop.ok("A", "status").hasPrefix("behind\nThe database was damaged"))
+        try await shop.ok("A", "--server", server.url, "sync", "--timeout", "20")
+        #expect(try await shop.ok("A", "status") == "synced")
+        #expect(try await shop.ok("A", "show").contains("Garden"))
+        #expect(server.stop() == 0)
+    }
+
     @Test("OBS-02 a sync that found nobody leaves a device behind; the next one that comes to its end does not")
     func afterFailure() async throws {
         let shop = try Workshop()
@@ -42,6 +62,57 @@ struct StatusTests {
         try await shop.ok("A", "--server", server.url, "sync", "--timeout", "20")
         #expect(try await shop.ok("A", "status") == "synced")
         #expect(server.stop() == 0)
+    }
+}
+
+@Suite("a database that another process has locked")
+struct LockedTests {
+    private let shop: Workshop
+
+    init() throws { shop = try Workshop() }
+
+    /// Somebody else's transaction while this runs.
+    private func locked<T>(_ device: String, _ work: () async throws -> T) async throws -> T {
+        var settings = Configuration()
+        settings.allowsUnsafeTransactions = true
+        let other = try DatabaseQueue(path: shop.file(device) + "/boards.sqlite", configuration: settings)
+        try await other.writeWithoutTransaction { try $0.execute(sql: "BEGIN EXCLUSIVE") }
+        let result = try await work()
+        try await other.writeWithoutTransaction { try $0.execute(sql: "ROLLBACK") }
+        try other.close()
+        return result
+    }
+
+    @Test("PRC-10 whoever only looks does not wait for who writes")
+    func looking() async throws {
+        try await shop.ok("A", "add", "board", "--id", "b", "name=Garden")
+        let commands = [
+            ["show"], ["status"], ["status", "board", "b"], ["pending"], ["failures"], ["conflicts"],
+            ["conflicts", "--counts"],
+            ["summary"],
+        ]
+        var before: [String] = []
+        for command in commands { before.append(try await shop.boards(["--data", shop.file("A")] + command).output) }
+        #expect(before[0].contains("Garden") && before[1].hasPrefix("queued") && before[7].contains("Garden"))
+        let during = try await locked("A") {
+            var during: [Finished] = []
+            for command in commands { during.append(try await shop.boards(["--data", shop.file("A")] + command)) }
+            return during
+        }
+        #expect(during.map(\.output) == before)
+        #expect(during.allSatisfy { $0.status == 0 && $0.complaint.isEmpty })
+    }
+
+    @Test("PRC-10 sync waits for a lock no longer than it was told, then says so with status 1")
+    func timeout() async throws {
+        try await shop.ok("A", "add", "board", "name=Garden")
+        let ended = try await locked("A") {
+            try await shop.on("A", "--server", "http://127.0.0.1:1", "sync", "--timeout", "0.5")
+        }
+        #expect(ended.took < .seconds(4.5), "\(ended.took)")
+        #expect(ended.status == 1)
+        #expect(ended.output.isEmpty)
+        #expect(ended.complaint.hasSuffix(": another process has the database locked\n"))
     }
 }
 

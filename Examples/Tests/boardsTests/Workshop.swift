@@ -7,6 +7,8 @@ struct Finished: Sendable {
     let status: Int32
     let output: String
     let complaint: String
+    /// From its start to its end, whatever else the tests do meanwhile.
+    let took: Duration
 
     var lines: [String] { output.split(separator: "\n").map(String.init) }
     /// The output as one JSON value.
@@ -39,8 +41,8 @@ final class Workshop: Sendable {
         let name = UUID().uuidString
         let (output, complaint) = (file("\(name).out"), file("\(name).err"))
         let process = try process(arguments, output: output, complaint: complaint)
-        let status = try await finish(process)
-        return Finished(status: status, output: try read(output), complaint: try read(complaint))
+        let (status, took) = try await finish(process)
+        return Finished(status: status, output: try read(output), complaint: try read(complaint), took: took)
     }
 
     /// The same on a device with a folder of its own.
@@ -78,15 +80,17 @@ final class Workshop: Sendable {
         return process
     }
 
-    private func finish(_ process: Process) async throws -> Int32 {
-        let (stream, continuation) = AsyncStream.makeStream(of: Int32.self)
+    private func finish(_ process: Process) async throws -> (status: Int32, took: Duration) {
+        let (stream, continuation) = AsyncStream.makeStream(of: (Int32, Duration).self)
+        let began = ContinuousClock.now
         process.terminationHandler = { ended in
-            continuation.yield(ended.terminationReason == .exit ? ended.terminationStatus : -ended.terminationStatus)
+            let status = ended.terminationReason == .exit ? ended.terminationStatus : -ended.terminationStatus
+            continuation.yield((status, began.duration(to: .now)))
             continuation.finish()
         }
         try process.run()
-        for await status in stream { return status }
-        return -1
+        for await (status, took) in stream { return (status, took) }
+        return (-1, .zero)
     }
 
     private func read(_ path: String) throws -> String {

@@ -28,7 +28,7 @@ struct ApplyContext: Sendable {
         self.deltas = deltas
         changes = ChangeTable(
             schema: schema, deltas: deltas,
-            map: { db, record, serverID in try Self.map(db, record, to: serverID) },
+            map: { db, record, serverID in try IdentityMap.keep(db, record, serverID, schema) },
             hold: { db, record, reason in try Self.hold(db, record, reason, schema) })
         fieldNames = Dictionary(
             uniqueKeysWithValues: schema.entities.map { ($0.name, Set($0.fields.map(\.name))) })
@@ -61,17 +61,6 @@ struct ApplyContext: Sendable {
             code: "gone",
             message: "Where the record was moved to left what this account may see; the move, unsent, is kept here.")
         return try changes.setAside(db, movesOf: key, under: left, reason, now: now)
-    }
-
-    /// The server keeps the record under an id of its own.
-    private static func map(_ db: Database, _ record: RecordKey, to serverID: String) throws {
-        guard serverID != record.id else { return }
-        try db.cachedStatement(
-            sql: """
-                INSERT INTO sync_identity (entity, id, serverID) VALUES (?, ?, ?)
-                ON CONFLICT (entity, id) DO UPDATE SET serverID = excluded.serverID
-                """
-        ).execute(arguments: [record.entity, record.id, serverID])
     }
 
     /// What a verdict brought cannot stand in the app's table now.

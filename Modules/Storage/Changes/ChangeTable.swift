@@ -6,8 +6,9 @@ import SyncCore
 /// A value without state; every call works inside a transaction that the ``Store`` opened, and all of it stands or
 /// falls with that. Time, ids and merge rules come in.
 struct ChangeTable: Sendable {
-    /// Keeps the id under which a server with ids of its own holds a record.
-    typealias Mapping = @Sendable (Database, RecordKey, String) throws -> Void
+    /// Keeps the id under which a server with ids of its own holds a record; returns the other record that has it already, where
+    /// there is one.
+    typealias Mapping = @Sendable (Database, RecordKey, String) throws -> RecordKey?
     /// Keeps a record that cannot stand in the app's table yet, with its reason.
     typealias Holding = @Sendable (Database, ServerRecord, HoldReason) throws -> Void
 

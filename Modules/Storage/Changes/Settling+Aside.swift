@@ -192,3 +192,13 @@ extension Settling {
         }
     }
 }
+
+extension SetAsideReason {
+    /// The server told for one record the id that another one has.
+    static func serverIDTaken(_ serverID: String, by other: RecordKey) -> SetAsideReason {
+        SetAsideReason(
+            code: "serverIDTaken",
+            message: "The server says that it keeps this record under the id “\(serverID)”, under which it keeps "
+                + "\(other.entity) \(other.id) already.")
+    }
+}

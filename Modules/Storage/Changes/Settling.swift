@@ -113,7 +113,11 @@ struct Settling {
         if outcome.isClamped { try ChangeNotes.event(db, "clamped", of: change, now: now) }
         switch outcome.kind {
         case .applied(let version, let overwrote, let serverID):
-            try applied(db, change, version: version, overwrote: overwrote, serverID: serverID)
+            // Done it may be, but under a name that would mix two records up: so it counts as without a verdict.
+            if let serverID, let other = try table.map(db, change.record, serverID) {
+                return try setAside(db, change, .serverIDTaken(serverID, by: other), doubt: .shown)
+            }
+            try applied(db, change, version: version, overwrote: overwrote)
         case .merged(let record): try merged(db, change, record)
         case .conflict(let record, let successor): try conflict(db, change, record, successor: successor)
         case .setAside(let reason, let staysUncertain):
@@ -136,7 +140,7 @@ struct Settling {
     // MARK: Done
 
     mutating func applied(
-        _ db: Database, _ change: StoredChange, version: Int64?, overwrote: [String: FieldValue], serverID: String?
+        _ db: Database, _ change: StoredChange, version: Int64?, overwrote: [String: FieldValue]
     ) throws {
         for (name, theirs) in overwrote.inByteOrder {
             let delta = change.fields[name]
@@ -146,7 +150,6 @@ struct Settling {
                     field: name, mine: delta?.new ?? .null, theirs: theirs, winner: "mine",
                     rule: delta?.rule ?? .lastWriter, kind: "overwrote"), of: change, now: now)
         }
-        if let serverID { try table.map(db, change.record, serverID) }
         if var work = try takeWork(db, change.record) {
             // The server's last word of it may wait for its parent: the change was done over that.
             let held = try hasHeld ? HeldRecords.find(db, change.record) : nil

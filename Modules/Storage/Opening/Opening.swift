@@ -8,11 +8,12 @@ enum Opening {
     static let lowestSQLite = [3, 38, 0]
 
     private static func open(
-        path: String, _ configuration: StoreConfiguration, _ breaker: StatementBreaker, _ log: LogLength
+        path: String, _ configuration: StoreConfiguration, _ patience: Patience, _ breaker: StatementBreaker,
+        _ log: LogLength
     ) throws(StoreFailure) -> any DatabaseWriter {
         var settings = Configuration()
         settings.label = "Storage"
-        settings.busyMode = Patience.mode(seconds: configuration.busyTimeout)
+        settings.busyMode = patience.mode
         // iOS ends a process that is suspended while it holds a lock: GRDB then breaks off (PRC-12).
         settings.observesSuspensionNotifications = true
         settings.prepareDatabase { db in
@@ -62,16 +63,21 @@ enum Opening {
         path: String, _ schema: Schema, account: String?, _ configuration: StoreConfiguration
     ) throws(StoreFailure) -> Opened {
         // Until the file is ready; two processes may make one at once.
-        let lock = OpeningLock(forFileAt: path, seconds: path == ":memory:" ? 0 : configuration.busyTimeout)
+        let began = ContinuousClock.now  // live: a lock is waited for
+        // The rest of the time is SQLite's.
+        let lock = OpeningLock(forFileAt: path, seconds: path == ":memory:" ? 0 : configuration.busyTimeout * 0.8)
         defer { lock.letGo() }
+        let patience = Patience(seconds: configuration.busyTimeout)
+        patience.bind(spent: began.duration(to: .now))
+        defer { patience.unbind() }
         do {
-            return try saving(path: path, schema, account: account, configuration)
-        } catch let failure where failure.kind == .busy && configuration.busyTimeout > 0 {
+            return try saving(path: path, schema, account: account, configuration, patience)
+        } catch let failure where failure.kind == .busy && configuration.busyTimeout > 0 && !patience.isOver {
             // Two processes that make one file at once get in each other's way for a moment, which no waiting covers.
-            return try saving(path: path, schema, account: account, configuration)
+            return try saving(path: path, schema, account: account, configuration, patience)
         } catch let failure where failure.kind == .corrupt && path != ":memory:" {
             try Recovery.moveAside(path, now: configuration.clock.nowMilliseconds)
-            return try saving(path: path, schema, account: account, configuration)
+            return try saving(path: path, schema, account: account, configuration, patience)
         }
     }
 
@@ -79,9 +85,9 @@ enum Opening {
     ///
     /// A new file that lacks the app's own tables does not open: then the app makes them, and the next opening saves.
     private static func saving(
-        path: String, _ schema: Schema, account: String?, _ configuration: StoreConfiguration
+        path: String, _ schema: Schema, account: String?, _ configuration: StoreConfiguration, _ patience: Patience
     ) throws(StoreFailure) -> Opened {
-        var opened = try attempt(path: path, schema, account: account, configuration)
+        var opened = try attempt(path: path, schema, account: account, configuration, patience)
         let note = AsideNote(database: path)
         guard path != ":memory:", let old = note.target, FileManager.default.fileExists(atPath: old) else {
             return opened
@@ -99,10 +105,10 @@ enum Opening {
     }
 
     private static func attempt(
-        path: String, _ schema: Schema, account: String?, _ configuration: StoreConfiguration
+        path: String, _ schema: Schema, account: String?, _ configuration: StoreConfiguration, _ patience: Patience
     ) throws(StoreFailure) -> Opened {
         let (breaker, log) = (StatementBreaker(), LogLength())
-        let database = try open(path: path, configuration, breaker, log)
+        let database = try open(path: path, configuration, patience, breaker, log)
         do {
             try check(Reading(database, breaker, configuration), path)
             let context = try prepare(database, schema, account: account, configuration, breaker)
@@ -119,7 +125,7 @@ enum Opening {
     /// Below this size the whole file is looked through when it opens; above it, only after an operation found it corrupt.
     private static let checkedBytes = 4 << 20
 
-    private static func check(_ read: Reading, _ path: String) throws(StoreFailure) {
+    static func check(_ read: Reading, _ path: String) throws(StoreFailure) {
         let size = FileManager.default.contents(atPath: path + "-corrupt") != nil ? 0 : fileSize(path)
         guard size < checkedBytes, path != ":memory:" else { return }
         let found: String?
@@ -179,7 +185,7 @@ enum Opening {
     }
 
     /// Before anything is written, the app's own migrations included.
-    private static func checkVersion(
+    static func checkVersion(
         _ read: Reading, _ configuration: StoreConfiguration
     ) throws(StoreFailure) {
         let text: String

@@ -16,9 +16,9 @@ struct OpeningLock {
         let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
         descriptor = open(folder, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return }
-        var left = Int(seconds * 1_000) / Self.pause
-        while flock(descriptor, LOCK_EX | LOCK_NB) != 0, left > 0 {
-            left -= 1
+        // By a clock: on a busy machine a pause is longer than it was asked for.
+        let end = ContinuousClock.now + .seconds(seconds)  // live: a lock is waited for
+        while flock(descriptor, LOCK_EX | LOCK_NB) != 0, ContinuousClock.now < end {  // live: as above
             usleep(UInt32(Self.pause) * 1_000)
         }
     }

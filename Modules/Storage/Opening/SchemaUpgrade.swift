@@ -20,7 +20,7 @@ enum SchemaUpgrade {
     }
 
     /// Entities, fields and kinds in one text.
-    private static func fingerprint(_ schema: Schema) -> String {
+    static func fingerprint(_ schema: Schema) -> String {
         schema.entities.map { entity in
             let fields = entity.fields.map { "\($0.name) \($0.column) \($0.kind.rawValue) \($0.rule.rawValue)" }
             return "\(entity.name) \(entity.table) \(entity.version): \(fields.joined(separator: ", "))"

@@ -13,10 +13,11 @@ extension StoreFailure {
             return
         }
         let code = Int(error.extendedResultCode.rawValue)
-        let text = error.message ?? "SQLite error \(code)"
+        let kind = Self.kind(error.resultCode)
+        let text = kind == .busy ? "another process has the database locked" : error.message ?? "SQLite error \(code)"
         // A broken statement is a bug, and is of no use without its text.
         let sql = error.resultCode == .SQLITE_ERROR ? error.sql.map { " in: \($0)" } ?? "" : ""
-        self.init(kind: Self.kind(error.resultCode), message: "\(doing): \(text)\(sql)", code: code)
+        self.init(kind: kind, message: "\(doing): \(text)\(sql)", code: code)
     }
 
     private static func kind(_ code: ResultCode) -> Kind {

@@ -182,7 +182,8 @@ public struct Settlement: Sendable, Hashable {
 
 /// Why a change was set aside; durable, shown to the user.
 public struct SetAsideReason: Sendable, Hashable {
-    /// A contract's code (`invalid`, `forbidden`, …), or one of the queue's own: `tooManyAttempts`, `tooLarge`, `gone`.
+    /// A contract's code (`invalid`, `forbidden`, …), or one of this side's own: `tooManyAttempts`, `tooLarge`, `gone`,
+    /// `serverIDTaken` (for two records the server told one id).
     public var code: String
     /// A sentence for people.
     public var message: String

@@ -14,7 +14,7 @@ struct ConflictsCommand: AsyncParsableCommand {
     var counts = false
 
     func run() async throws {
-        let device = try await Device.open(global)
+        let device = try await Device.open(global, for: .looking)
         guard !counts else {
             let figures = try await device.store.conflictFigures()
             if json {

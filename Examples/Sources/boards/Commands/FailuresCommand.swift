@@ -11,7 +11,7 @@ struct FailuresCommand: AsyncParsableCommand {
     var json = false
 
     func run() async throws {
-        let device = try await Device.open(global)
+        let device = try await Device.open(global, for: .looking)
         let failures = try await device.store.failures()
         var blocked: [String: [String]] = [:]
         for failure in failures {

@@ -12,7 +12,7 @@ struct PendingCommand: AsyncParsableCommand {
     var json = false
 
     func run() async throws {
-        let device = try await Device.open(global)
+        let device = try await Device.open(global, for: .looking)
         let queued = try await device.store.queued()
         let wait = QueueWait(try await device.store.summary())
         if json {

@@ -19,7 +19,7 @@ struct ShowCommand: AsyncParsableCommand {
         let schema = try BoardEntities.schema()
         let entity = try entity.map { try Target.entity($0, schema) }
         let id = try id.map(Target.id)
-        let device = try await Device.open(global)
+        let device = try await Device.open(global, for: .looking)
         let records = device.records
         let found = try await device.read { db in
             guard let entity, let id else { return try records.fetchAll(db, only: entity) }

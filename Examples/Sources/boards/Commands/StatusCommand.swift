@@ -30,7 +30,7 @@ struct StatusCommand: AsyncParsableCommand {
         let schema = try BoardEntities.schema()
         var key: RecordKey?
         if let entity, let id { key = try Target.key(entity, id, schema) }
-        let device = try await Device.open(global)
+        let device = try await Device.open(global, for: .looking)
         let counts = try await device.counts(for: key)
         if let key, counts == StateCounts() {
             let records = device.records

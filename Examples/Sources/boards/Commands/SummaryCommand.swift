@@ -1,6 +1,7 @@
 import ArgumentParser
 import BoardsModel
 import Ferry
+import GRDB
 import SyncCore
 
 struct SummaryCommand: AsyncParsableCommand {
@@ -31,13 +32,11 @@ struct SummaryCommand: AsyncParsableCommand {
             kinds = [known]
         }
         let (id, asked) = (try id.map(Target.id), kinds)
-        let device = try await Device.open(global)
-        let store = device.store
-        let text = try await device.write { db in
-            // What another process wrote since this one opened the database.
-            try store.refreshSnapshots(db)
-            return try DerivedLines.text(db, asked, id: id)
-        }
+        let device = try await Device.open(global, for: .lookingAtDerived)
+        let work = { @Sendable (db: Database) in try DerivedLines.text(db, asked, id: id) }
+        // A write brings up what another process wrote since this one opened the database; who could open it for a look found
+        // nothing to bring up.
+        let text = try await device.isForLooking ? device.read(work) : device.write(work)
         if let id, text.isEmpty { throw Edits.missing(RecordKey(asked[0].rawValue, id)) }
         Console.write(text)
     }

@@ -47,15 +47,18 @@ struct SyncCommand: AsyncParsableCommand {
         let connection = try Connection(server: server, token: global.bearer(), isVerbose: verbose)
         let outcome: SyncOutcome
         do {
-            let device = try await Device.open(global)
+            let began = ContinuousClock.now
+            let device = try await Device.open(global, patience: min(timeout ?? .infinity, Device.patience))
+            // The wait for the database is part of the time.
+            let spent = began.duration(to: .now)
             if confirm { try await confirmRemoval(device.store) }
             let engine = connection.engine(device.store)
             switch mode {
             case .once:
-                outcome = try await SyncOutcome(engine.sync(for: .seconds(timeout ?? 60)))
+                outcome = try await SyncOutcome(engine.sync(for: .seconds(timeout ?? 60) - spent))
             case .watch:
                 let watcher = Watcher(engine: engine, store: device.store, isJSON: json)
-                outcome = try await watcher.run(for: timeout.map { .seconds($0) })
+                outcome = try await watcher.run(for: timeout.map { .seconds($0) - spent })
             }
         } catch {
             await connection.close()

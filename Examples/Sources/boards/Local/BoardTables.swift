@@ -7,9 +7,10 @@ import SyncCore
 /// (see ``Records``), until the server says that they are gone, or the list comes back with them.
 enum BoardTables {
     /// Makes what is missing in the file; two processes may do so at once.
-    static func create(path: String, _ schema: Schema) throws {
+    /// - Parameter patience: how long another process's lock is waited for, in seconds.
+    static func create(path: String, _ schema: Schema, patience: Double = Device.patience) throws {
         var configuration = Configuration()
-        configuration.busyMode = .timeout(5)
+        configuration.busyMode = .timeout(patience)
         let database = try DatabaseQueue(path: path, configuration: configuration)
         try database.writeWithoutTransaction { db in
             try db.inTransaction(.immediate) {

@@ -8,11 +8,29 @@ import SyncCore
 struct Device {
     let store: Store
     let records: Records
+    /// Whether nothing can be written.
+    var isForLooking = false
+
+    /// What a command does with the database.
+    enum Purpose: Sendable {
+        /// It writes, or may.
+        case writing
+        /// It looks at records and the queue; who writes meanwhile is not waited for.
+        case looking
+        /// The same, and at what is derived.
+        case lookingAtDerived
+    }
+
+    /// How long somebody else's lock is waited for, in seconds.
+    static let patience = 5.0
 
     /// Opens the folder's database; both are made where they are missing.
+    /// - Parameter patience: how long it waits at most for a file that another process has locked, in seconds.
     /// - Throws: a ``Problem`` where the folder cannot be made; ``StoreFailure`` where the database cannot be opened.
-    static func open(_ global: GlobalOptions) async throws -> Device {
-        let device = try open(folder: global.folder)
+    static func open(
+        _ global: GlobalOptions, for purpose: Purpose = .writing, patience: Double = patience
+    ) async throws -> Device {
+        let device = try open(folder: global.folder, for: purpose, patience: patience)
         if let old = device.store.movedAside {
             let saved = try await device.store.summary()
             Console.complain(
@@ -26,7 +44,8 @@ struct Device {
     /// The same for a folder that is named, and the boards' entities if no others are.
     /// - Parameter note: hears what of the derived data is made anew.
     static func open(
-        folder: String, schema: Schema? = nil, noting note: @escaping BoardDerived.Note = { _, _ in }
+        folder: String, schema: Schema? = nil, for purpose: Purpose = .writing, patience: Double = patience,
+        noting note: @escaping BoardDerived.Note = { _, _ in }
     ) throws -> Device {
         do {
             try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
@@ -34,17 +53,28 @@ struct Device {
             throw Problem("The folder “\(folder)” cannot be made: it is a file's name, or not ours to write.")
         }
         let schema = try schema ?? BoardEntities.schema()
-        return Device(store: try open(path: folder + "/boards.sqlite", schema, note), records: Records(schema: schema))
+        let path = folder + "/boards.sqlite"
+        let deadline = ContinuousClock.now + .seconds(patience)
+        if purpose != .writing {
+            let builders = purpose == .looking ? [] : BoardDerived.builders(noting: note)
+            let configuration = StoreConfiguration(busyTimeout: patience, snapshots: builders)
+            if let store = try Store(forReading: path, schema: schema, configuration: configuration) {
+                return Device(store: store, records: Records(schema: schema), isForLooking: true)
+            }
+        }
+        return Device(store: try open(path: path, schema, until: deadline, note), records: Records(schema: schema))
     }
 
     /// Opens the database; a file that somebody else is just making is waited for.
     ///
     /// SQLite does not wait by itself while a new file changes to its write-ahead log.
-    private static func open(path: String, _ schema: Schema, _ note: @escaping BoardDerived.Note) throws -> Store {
-        let deadline = ContinuousClock.now + .seconds(5)
+    private static func open(
+        path: String, _ schema: Schema, until deadline: ContinuousClock.Instant, _ note: @escaping BoardDerived.Note
+    ) throws -> Store {
         while true {
             do {
-                return try openOnce(path: path, schema, note)
+                let left = ContinuousClock.now.duration(to: deadline) / .seconds(1)
+                return try openOnce(path: path, schema, patience: max(left, 0.05), note)
             } catch {
                 guard isBusy(error), ContinuousClock.now < deadline else { throw error }
                 usleep(useconds_t.random(in: 5_000...50_000))
@@ -61,13 +91,18 @@ struct Device {
     }
 
     /// Tables are looked for only where the store misses one, so that every other start is quick.
-    private static func openOnce(path: String, _ schema: Schema, _ note: @escaping BoardDerived.Note) throws -> Store {
-        let configuration = StoreConfiguration(createsTables: false, snapshots: BoardDerived.builders(noting: note))
-        if !FileManager.default.fileExists(atPath: path) { try BoardTables.create(path: path, schema) }
+    private static func openOnce(
+        path: String, _ schema: Schema, patience: Double, _ note: @escaping BoardDerived.Note
+    ) throws -> Store {
+        let configuration = StoreConfiguration(
+            busyTimeout: patience, createsTables: false, snapshots: BoardDerived.builders(noting: note))
+        if !FileManager.default.fileExists(atPath: path) {
+            try BoardTables.create(path: path, schema, patience: patience)
+        }
         do {
             return try Store(path: path, schema: schema, configuration: configuration)
         } catch let failure where failure.kind == .invalid {
-            try BoardTables.create(path: path, schema)
+            try BoardTables.create(path: path, schema, patience: patience)
             return try Store(path: path, schema: schema, configuration: configuration)
         }
     }
@@ -77,8 +112,15 @@ struct Device {
     }
 
     /// Writes in one transaction; what throws leaves nothing behind.
+    ///
+    /// What is derived of it is made in the same transaction, so that a command that only looks finds it done.
     func write<T: Sendable>(_ work: @Sendable (Database) throws -> T) async throws -> T {
-        try await store.database.write(work)
+        let store = store
+        return try await store.database.write { db in
+            let result = try work(db)
+            try store.refreshSnapshots(db)
+            return result
+        }
     }
 
     /// How many changes wait, go and failed, for a record and everything under it, or for all.

@@ -9,12 +9,18 @@ struct PullStanding {
     let gap: String?
 
     init(_ store: Store) async throws {
-        self.init(try await store.position(), last: try await store.recentCycles(limit: 1).first)
+        let position = try await store.position()
+        // Of a damaged database the queue is saved, and what the server has of everything else comes with the next pull.
+        let isNew = position.epoch == nil
+        let wasDamaged = try await isNew ? store.events().contains { $0.kind == "movedAside" } : false
+        self.init(position, last: try await store.recentCycles(limit: 1).first, wasDamaged: wasDamaged)
     }
 
-    init(_ position: SyncPosition, last: CycleRecord?) {
+    init(_ position: SyncPosition, last: CycleRecord?, wasDamaged: Bool = false) {
         held = position.held
-        if position.awaitsConfirmation {
+        if wasDamaged {
+            gap = "The database was damaged; the next sync brings what the server has."
+        } else if position.awaitsConfirmation {
             gap =
                 "The server's new history lacks a large part of the records here; nothing is removed before "
                 + "`boards sync --confirm`."

@@ -1,0 +1,44 @@
+import GRDB
+import SyncCore
+
+/// The ids under which a server that makes its own holds this device's records (`sync_identity`): one each way.
+enum IdentityMap {
+    /// Keeps the id under which the server holds a record.
+    ///
+    /// An id that a record has which is no more is free again: a server may give it a second time.
+    /// - Returns: the other record that has this id here; nothing is kept then, since all that the server says of it would come to
+    ///   both. `nil` where it is kept.
+    static func keep(_ db: Database, _ record: RecordKey, _ serverID: String, _ schema: Schema) throws -> RecordKey? {
+        guard serverID != record.id else { return nil }
+        if let other = try owner(db, record.entity, serverID), other != record {
+            if try isOfUse(db, other, schema) { return other }
+            try db.cachedStatement(sql: "DELETE FROM sync_identity WHERE entity = ? AND id = ?")
+                .execute(arguments: [other.entity, other.id])
+        }
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO sync_identity (entity, id, serverID) VALUES (?, ?, ?)
+                ON CONFLICT (entity, id) DO UPDATE SET serverID = excluded.serverID
+                """
+        ).execute(arguments: [record.entity, record.id, serverID])
+        return nil
+    }
+
+    private static func owner(_ db: Database, _ entity: String, _ serverID: String) throws -> RecordKey? {
+        let sql = "SELECT id FROM sync_identity WHERE entity = ? AND serverID = ?"
+        return try String.fetchOne(db.cachedStatement(sql: sql), arguments: [entity, serverID])
+            .map { RecordKey(entity, $0) }
+    }
+
+    /// Whether there is anything of a record but its name: a row, changes, or what waits to be applied.
+    private static func isOfUse(_ db: Database, _ record: RecordKey, _ schema: Schema) throws -> Bool {
+        for table in ["sync_change", "sync_held"] {
+            let sql = "SELECT 1 FROM \(table) WHERE entity = ? AND id = ? LIMIT 1"
+            let arguments: StatementArguments = [record.entity, record.id]
+            if try Row.fetchOne(db.cachedStatement(sql: sql), arguments: arguments) != nil { return true }
+        }
+        // Of an entity without a table here nobody can say.
+        guard let entity = schema[record.entity] else { return true }
+        return try RowWriter(entity).read(db, record.id) != nil
+    }
+}
