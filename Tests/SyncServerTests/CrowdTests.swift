@@ -7,6 +7,24 @@ import Testing
 
 @Suite("Many at once")
 struct CrowdTests {
+    @Test("I10 accounts whose names differ only in how an accent is composed are two, also for who listens")
+    func composedNames() async throws {
+        let server = try TestServer()
+        let (one, other) = ("caf\u{e9}", "cafe\u{301}")
+        #expect(one == other)
+        var heard = server.service.events(account: other).makeAsyncIterator()
+        server.account = one
+        let first = try server.sync("d", [server.create("k1", 1, "board", "b1", ["name": "mine"])])
+        server.account = other
+        let second = try server.sync("d")
+        #expect(second.records.isEmpty)
+        #expect(second["dataset"] != first["dataset"])
+        try server.sync("d", [server.create("k1", 1, "board", "b2"), server.create("k2", 2, "board", "b3")])
+        #expect(await heard.next()?.scopes == ["board:b2", "board:b3"])
+        server.account = one
+        #expect(try server.sync("d").records.compactMap { $0["id"].string } == ["b1"])
+    }
+
     @Test("DL-06 16 writers and 4 readers with tiny pages: nothing is missed, no version is told twice")
     func writersAndReaders() throws {
         let server = try TestServer { $0.synchronous = .normal }

@@ -16,7 +16,8 @@ struct Listeners {
     /// In the order in which they came.
     func tell(_ notice: CommitNotice) {
         guard !streams.isEmpty else { return }
-        for (_, stream) in streams.sorted(by: { $0.key < $1.key }) where stream.account == notice.account {
+        for (_, stream) in streams.sorted(by: { $0.key < $1.key })
+        where stream.account.utf8.elementsEqual(notice.account.utf8) {
             stream.listener.tell(notice)
         }
     }

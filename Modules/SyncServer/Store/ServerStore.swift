@@ -46,7 +46,12 @@ final class ServerStore {
 
     // MARK: - Accounts and devices
 
-    func known(_ name: String) -> AccountContext? { accounts[name] }
+    /// Names are told apart by their bytes, as the file does: two that Swift takes for equal, since only their accents are
+    /// composed otherwise, are two accounts.
+    func known(_ name: String) -> AccountContext? {
+        guard let known = accounts[name], known.name.utf8.elementsEqual(name.utf8) else { return nil }
+        return known
+    }
 
     /// Remembers an account as of a commit; a few thousand at a time, so that the memory has a bound.
     func keep(_ account: AccountContext) {
@@ -62,7 +67,7 @@ final class ServerStore {
 
     /// The account of that name, if it ever came.
     func existing(_ name: String) throws -> AccountContext? {
-        if let known = accounts[name] { return known }
+        if let known = known(name) { return known }
         let found = try statements.first(
             "SELECT n, dataset, head, oldest, stamp FROM account WHERE name = ?", [name],
             { row in
