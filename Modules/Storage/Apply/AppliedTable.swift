@@ -69,7 +69,7 @@ final class AppliedTable {
     /// Tables of more columns than a shape tells apart are written row by row.
     var isNarrow: Bool { entity.fields.count <= 64 }
 
-    /// So many rows go by one statement.
+    /// So many rows go by one statement, where their ids come in order; else ``RowBatch/scattered``.
     var mostRows: Int { max(1, min(16, 512 / (entity.fields.count + 1))) }
 
     /// Adds the row as it is bound: the id, then the values of the declared fields that the record has, in declared order.

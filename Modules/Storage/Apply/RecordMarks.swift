@@ -26,7 +26,7 @@ final class RecordMarks {
     private var changes: RawStatement?
     private var writes: [Int: RawStatement] = [:]
 
-    /// So many rows are written by one statement.
+    /// So many rows are written by one statement, where their ids come in order; else ``RowBatch/scattered``.
     private static let mostRows = 32
 
     /// - Parameter unsent: what is remembered of the queue, where this is a slice of a page.
@@ -111,7 +111,7 @@ final class RecordMarks {
     func flush() throws {
         var rest = noted[...]
         while !rest.isEmpty {
-            let count = rest.count >= Self.mostRows ? Self.mostRows : 1
+            let count = rows(of: rest)
             let statement = try writes[count] ?? RawStatement(db, Self.write(count))
             writes[count] = statement
             statement.begin()
@@ -127,6 +127,13 @@ final class RecordMarks {
             rest = rest.dropFirst(count)
         }
         noted.removeAll(keepingCapacity: true)
+    }
+
+    /// How many of these are written next by one statement.
+    private func rows(of rest: ArraySlice<(record: RecordKey, version: Int64, extra: String?, base: String?)>) -> Int {
+        let first = rest.prefix(Self.mostRows)
+        if first.count == Self.mostRows, RowBatch.isInOrder(first.lazy.map(\.record.id)) { return Self.mostRows }
+        return rest.count >= RowBatch.scattered ? RowBatch.scattered : 1
     }
 
     private static func write(_ rows: Int) -> String {
