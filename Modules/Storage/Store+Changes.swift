@@ -61,7 +61,7 @@ extension Store: ChangeLog {
 
     public func summary() throws(StoreFailure) -> QueueSummary {
         try collectIfDirty()
-        if let stood, try isStill(stood.file) { return stood.closing.queue }
+        if let stood, try isStill(stood.file) { return stood.opening.queue }
         return try lookHere("counting the queue") { db in try context.changes.summary(db) }
     }
 

@@ -12,6 +12,7 @@ extension Store {
     ) throws(StoreFailure) -> CycleOpening? {
         let now = now
         let present = leaseGeneration
+        let rested = rested
         var mark: OthersMark?
         defer { if let mark { note(mark) } }
         let opening = try performEngine("beginning a cycle") { db -> (generation: Int64, CycleOpening)? in
@@ -20,18 +21,23 @@ extension Store {
             else {
                 return nil
             }
-            if generation != present { try ChangeTable.recover(db) }
-            try context.changes.markWaiting(db)
-            let opening = CycleOpening(
-                position: try SyncPosition(db), queue: try context.changes.summary(db),
-                pageLimit: try pageLimit.map { try PageDeaths.begin(db, limit: $0) })
+            var opening: CycleOpening
+            if let rested, FileVersion(db) == rested.file {
+                // Nobody has committed anything: all is as that cycle found it, and left it.
+                opening = rested.opening
+            } else {
+                if generation != present { try ChangeTable.recover(db) }
+                try context.changes.markWaiting(db)
+                opening = CycleOpening(position: try SyncPosition(db), queue: try context.changes.summary(db))
+            }
+            opening.pageLimit = try pageLimit.map { try PageDeaths.begin(db, limit: $0) }
             return (generation, opening)
         }
         guard let (generation, opening) = opening else { return nil }
         leaseGeneration = generation
         // With dirty flags the queue is what is in it and what they mark.
         if !DirtyFlags.isUsed(schema), let left {
-            stood = (left, CycleClosing(queue: opening.queue, held: opening.position.held))
+            stood = (left, opening)
         }
         return opening
     }
@@ -46,10 +52,12 @@ extension Store {
         holder: String, noting summary: String?, at milliseconds: Int64, keeping: Int
     ) throws(StoreFailure) -> CycleClosing? {
         let stood = stood
+        var resting: CycleOpening?
         let closing = try perform("ending a cycle") { db in
             try Lease.release(db, holder: holder)
+            if let stood, FileVersion(db) == stood.file { resting = stood.opening }
             let closing =
-                if let stood, FileVersion(db) == stood.file { stood.closing } else {
+                if let resting { resting.closing } else {
                     CycleClosing(queue: try context.changes.summary(db), held: try HeldRecords.count(db))
                 }
             guard let summary else { return closing }
@@ -60,6 +68,8 @@ extension Store {
             return closing
         }
         leaseGeneration = nil
+        rested = nil
+        if let resting, let left { rested = (left, resting) }
         return DirtyFlags.isUsed(schema) ? nil : closing
     }
 
@@ -80,6 +90,9 @@ public struct CycleOpening: Sendable, Hashable {
     public var queue: QueueSummary
     /// The most records to ask for, where the first page was marked.
     public var pageLimit: Int?
+
+    /// The same as a cycle's end, where nothing has changed.
+    var closing: CycleClosing { CycleClosing(queue: queue, held: position.held) }
 }
 
 /// How the queue stood when a cycle gave the lease back.

@@ -41,7 +41,10 @@ public actor Store: ThreadSharing {
     /// What was seen of others at the last look.
     var others: OthersMark?
     /// How things stood when the last cycle began, and the state of the file in which they did.
-    var stood: (file: FileVersion, closing: CycleClosing)?
+    var stood: (file: FileVersion, opening: CycleOpening)?
+    /// How things stood when the last cycle ended, and the state of the file in which it left them; `nil` where it had changed
+    /// anything.
+    var rested: (file: FileVersion, opening: CycleOpening)?
     /// The state of the file after the last transaction of the engine's.
     var left: FileVersion?
 

@@ -110,6 +110,31 @@ struct ApplyTests {
         #expect(try await f.store.integrityProblems().isEmpty)
     }
 
+    @Test(
+        "Rows whose ids come in order go by one statement, others by a few; what breaks one holds it alone",
+        arguments: [true, false])
+    func order(ascending: Bool) async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        let first: Int64 = 4
+        try f.sql(
+            "CREATE TRIGGER no_21 BEFORE INSERT ON card WHEN NEW.pos = 21 BEGIN SELECT RAISE(ABORT, 'no 21'); END")
+        let records = (0..<40).map { n in
+            record(
+                "card", "c\(100 + (ascending ? n : 39 - n))", first + Int64(n),
+                ["name": "C", "idList": "l1", "pos": .int(Int64(n))])
+        }
+        let slice = PageSlice(records: records, from: first - 1, checkpoint: first + 39, epoch: Fixture.epoch)
+        #expect(try await f.store.apply(slice).held == 1)
+        #expect(try await f.store.held().map(\.record.id) == [records[21].key.id])
+        let right = """
+            SELECT count(*) FROM card JOIN sync_record AS r ON r.entity = 'card' AND r.id = card.id
+            WHERE r.version = card.pos + \(first)
+            """
+        #expect(try f.int(right) == 39)
+        #expect(try f.int("SELECT count(*) FROM card") == 1 + 39)
+    }
+
     @Test("DL-05 a slice that fails leaves rows and checkpoint as they were")
     func failedSlice() async throws {
         let f = try Fixture()

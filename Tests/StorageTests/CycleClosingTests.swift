@@ -53,6 +53,48 @@ struct CycleClosingTests {
         #expect(try await close(f).held == 1)
     }
 
+    @Test("the cycle after one that changed nothing finds what was written in between, here and by another process")
+    func between() async throws {
+        let f = try Fixture()
+        try await open(f)
+        _ = try await close(f)
+        try await open(f)
+        _ = try await close(f)
+        try f.sql("INSERT INTO board (id, name) VALUES ('b1', 'A')")
+        #expect(try await f.store.beginCycle(holder: "a", seconds: 60)?.queue.pending == 1)
+        #expect(try await close(f).queue.pending == 1)
+        let other = try DatabaseQueue(path: f.file.path)
+        try await other.write { try $0.execute(sql: "INSERT INTO board (id, name) VALUES ('b2', 'A')") }
+        #expect(try await f.store.beginCycle(holder: "a", seconds: 60)?.queue.pending == 2)
+        #expect(try await close(f).queue.pending == 2)
+        try other.close()
+    }
+
+    @Test("and where a page brought it to, in that cycle or after it")
+    func moved() async throws {
+        let f = try Fixture()
+        try await open(f)
+        try await f.apply(record("board", "b1", 4, ["name": "A"]))
+        _ = try await close(f)
+        #expect(try await f.store.beginCycle(holder: "a", seconds: 60)?.position.checkpoint == 4)
+        _ = try await close(f)
+        try await f.apply(record("board", "b1", 5, ["name": "B"]))
+        #expect(try await f.store.beginCycle(holder: "a", seconds: 60)?.position.checkpoint == 5)
+    }
+
+    @Test("what a cycle claimed and did not settle counts as sent when the next one begins")
+    func claimed() async throws {
+        let f = try Fixture()
+        try await open(f)
+        _ = try await close(f)
+        try f.sql("INSERT INTO board (id, name) VALUES ('b1', 'A')")
+        _ = try await f.store.beginCycle(holder: "a", seconds: 60)
+        _ = try await f.claim()
+        _ = try await close(f)
+        #expect(try await f.store.beginCycle(holder: "a", seconds: 60)?.queue.inFlight == 1)
+        #expect(try f.text("SELECT state || ' ' || id FROM sync_change") == "2 b1")
+    }
+
     @Test("what was written meanwhile and needs a refused create waits for it when the next cycle begins")
     func waiting() async throws {
         let f = try Fixture()

@@ -69,9 +69,8 @@ final class AppliedTable {
     /// Tables of more columns than a shape tells apart are written row by row.
     var isNarrow: Bool { entity.fields.count <= 64 }
 
-    /// So many rows go by one statement. SQLite copies each page that a statement touches, and from 64 KiB on into a file, as
-    /// does every later statement of the transaction then; rows in no order touch a page of each index each (Decision 230).
-    var mostRows: Int { max(1, min(4, 512 / (entity.fields.count + 1))) }
+    /// So many rows go by one statement, where their ids come in order; else ``RowBatch/scattered``.
+    var mostRows: Int { max(1, min(16, 512 / (entity.fields.count + 1))) }
 
     /// Adds the row as it is bound: the id, then the values of the declared fields that the record has, in declared order.
     /// - Throws: ``ValueMismatch`` for a value of another type than declared; `values` is then as it was.

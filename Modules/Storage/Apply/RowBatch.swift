@@ -32,18 +32,33 @@ struct RowBatch {
         values.append(contentsOf: row)
     }
 
-    /// Writes the rows: a full batch by one statement, others one by one.
+    /// So many rows go by one statement where their ids come in no order: each is on a page of its own of an index then.
+    ///
+    /// To undo a statement alone SQLite keeps a copy of each page that it touches; more than 64 KiB of them, sixteen pages, it
+    /// keeps in a file, and from there on so for all statements of the transaction (Decision 225).
+    static let scattered = 4
+
+    /// Whether each id is greater than the one before it.
+    static func isInOrder(_ ids: some Sequence<String>) -> Bool {
+        var last: String?
+        for id in ids {
+            if let last, id <= last { return false }
+            last = id
+        }
+        return true
+    }
+
+    /// Writes the rows: a full batch by one statement, or by a few where its ids come in no order; others one by one.
     /// - Parameter written: how many stand, also where one after them fails.
     /// - Throws: what the first row that fails throws.
     func write(_ written: inout Int) throws {
-        if isFull {
-            try table.upsert(values[...], shape, rows: records.count)
-            written = records.count
-            return
-        }
-        for start in stride(from: 0, to: values.count, by: shape.count) {
-            try table.upsert(values[start..<start + shape.count], shape, rows: 1)
-            written += 1
+        var most = 1
+        if isFull { most = Self.isInOrder(records.lazy.map(\.record.key.id)) ? records.count : Self.scattered }
+        while written < records.count {
+            let rows = min(most, records.count - written)
+            let start = written * shape.count
+            try table.upsert(values[start..<start + rows * shape.count], shape, rows: rows)
+            written += rows
         }
     }
 }

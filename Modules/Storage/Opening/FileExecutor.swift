@@ -74,8 +74,10 @@ private final class FileThread: @unchecked Sendable {  // the condition guards w
             condition.lock()
             waiting.append(entry)
             // Whoever runs has not gone to sleep, and looks again.
-            if waiting.count == 1 { condition.signal() }
+            let mayRest = waiting.count == 1
             condition.unlock()
+            // After the lock: who is woken wants it, and would sleep again at once.
+            if mayRest { condition.signal() }
         }
 
         func finish() {

@@ -36,7 +36,10 @@
             configuration.timeout.connect = TimeAmount(connectTimeout)
             configuration.connectionPool.idleTimeout = TimeAmount(keepAlive)
             configuration.connectionPool.retryConnectionEstablishment = false
-            client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+            // One loop for all of it: the client puts each request's deadline on a loop of the group, and with several that is
+            // often another than the connection's, a thread to wake for nothing.
+            let loop = HTTPClient.defaultEventLoopGroup.any()
+            client = HTTPClient(eventLoopGroupProvider: .shared(loop), configuration: configuration)
         }
 
         // Where the client itself runs, so that its answer is not made ours on another thread.

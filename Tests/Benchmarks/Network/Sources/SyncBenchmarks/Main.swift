@@ -1,9 +1,10 @@
 import Foundation
 
-/// `Tests/Benchmarks/run sync [COUNT] [--peer PROGRAM] [--json]`: two devices and the reference server, each a process of
-/// its own over loopback, side by side with a peer that does the same work in the same run.
+/// `Tests/Benchmarks/run sync [COUNT] [--peer PROGRAM] [--ordered-ids] [--json]`: two devices and the reference server, each a
+/// process of its own over loopback, side by side with a peer that does the same work in the same run.
 ///
-/// Without a peer there is nothing to compare with: `bare`, `ratio` and `met` are then null.
+/// Records have ids in no order, as the peer's records have in their contents; with `--ordered-ids` they are of version 7, as an
+/// app's are that takes the engine's, and as the peer numbers its own rows (Decision 225). Without a peer there is nothing to compare with: `bare`, `ratio` and `met` are then null.
 @main
 struct Main {
     struct Figure {
@@ -35,7 +36,8 @@ struct Main {
     static func main() throws {
         var words = Array(CommandLine.arguments.dropFirst())
         let asJSON = words.contains("--json")
-        words.removeAll { $0 == "--json" }
+        let isInOrder = words.contains("--ordered-ids")
+        words.removeAll { ["--json", "--ordered-ids"].contains($0) }
         var peer: String?
         if let at = words.firstIndex(of: "--peer"), at + 1 < words.count {
             peer = words[at + 1]
@@ -43,7 +45,7 @@ struct Main {
         }
         let count = words.first.flatMap { Int($0) } ?? 10_000
         let theirs = try peer.map { try Peer.measure($0, count) } ?? [:]
-        let figures = try measure(count, theirs)
+        let figures = try measure(count, theirs, isInOrder: isInOrder)
         print(
             asJSON ? "[\(figures.map(\.json).joined(separator: ",\n "))]" : figures.map(\.line).joined(separator: "\n"))
     }
@@ -55,7 +57,7 @@ struct Main {
         return value
     }
 
-    private static func measure(_ count: Int, _ peer: [String: Double]) throws -> [Figure] {
+    private static func measure(_ count: Int, _ peer: [String: Double], isInOrder: Bool) throws -> [Figure] {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("ferry-sync-\(UUID())")
         for name in ["a", "b"] {
             try FileManager.default.createDirectory(
@@ -89,7 +91,7 @@ struct Main {
                     name: "sync-\(name)", what: detail, value: measured.s, unit: "s",
                     bare: peer[name.replacingOccurrences(of: "-", with: "_")], goal: 0.5))
         }
-        let added = try a.ask(#"{"op":"add","n":\#(count),"salt":"x"}"#)
+        let added = try a.ask(#"{"op":"add","n":\#(count),"salt":"x","inOrder":\#(isInOrder)}"#)
         try phase("up", "\(count) records created, pushed", a)
         try phase("down", "\(count) records pulled by another device", b)
         var idle: [Measured] = []

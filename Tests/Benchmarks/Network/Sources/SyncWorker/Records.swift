@@ -26,17 +26,18 @@ struct Records {
     }
 
     /// Each card in a transaction of its own, as an app's user makes them.
-    func add(_ count: Int, salt: String) throws {
+    /// - Parameter isInOrder: ids are UUIDs of version 7, a millisecond apart, as DESIGN.md has them (D3), and not in any order.
+    func add(_ count: Int, salt: String, isInOrder: Bool = false) throws {
         for index in 0..<count {
             let h = Self.hex("\(salt)\(index)")
+            let id = isInOrder ? Self.timed(index, h) : Self.random(h)
             try store.database.write { db in
                 let statement = try db.cachedStatement(
                     sql: """
                         INSERT INTO card (id, idList, name, desc, closed, due, pos) VALUES (?, 'l-1', ?, ?, ?, ?, ?)
                         """)
                 try statement.execute(arguments: [
-                    "\(h.prefix(8))-\(h.dropFirst(8).prefix(4))-4000-8000-\(h.dropFirst(12).prefix(12))",
-                    "Task \(index) \(h.dropFirst(24).prefix(8))",
+                    id, "Task \(index) \(h.dropFirst(24).prefix(8))",
                     "buy \(h.prefix(8)) and call \(h.dropFirst(8).prefix(8)) before \(h.dropFirst(16).prefix(8))",
                     index % 3 == 0, "2026-11-\(10 + index % 19)T08:00:00.000Z", Double(index),
                 ])
@@ -62,6 +63,16 @@ struct Records {
                 try Int.fetchOne(db, sql: "SELECT count(*) FROM card WHERE name LIKE 'edited%'") ?? 0
             )
         }
+    }
+
+    private static func random(_ h: String) -> String {
+        "\(h.prefix(8))-\(h.dropFirst(8).prefix(4))-4000-8000-\(h.dropFirst(12).prefix(12))"
+    }
+
+    private static func timed(_ index: Int, _ h: String) -> String {
+        let time = String(1_795_000_000_000 + index, radix: 16)
+        let digits = String(repeating: "0", count: 12 - time.count) + time
+        return "\(digits.prefix(8))-\(digits.dropFirst(8))-7\(h.prefix(3))-8000-\(h.dropFirst(12).prefix(12))"
     }
 
     /// 32 hex digits of a text (two rounds of FNV-1a, mixed).

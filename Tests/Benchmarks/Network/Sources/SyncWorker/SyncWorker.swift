@@ -4,7 +4,7 @@ import GRDB
 
 /// `SyncWorker FOLDER SERVER`: one device as a process of its own, driven by a JSON command a line, answered by a JSON line.
 ///
-/// Commands: `{"op":"board"}`, `{"op":"add","n":N}` and `{"op":"edit"}` write, each row in a transaction of its own;
+/// Commands: `{"op":"board"}`, `{"op":"add","n":N,"inOrder":true}` and `{"op":"edit"}` write, each row in a transaction of its own;
 /// `{"op":"sync"}` syncs until nothing is left to do, `{"op":"count"}` tells what is there. It ends with its input.
 /// Every answer has the seconds of the work, the process's CPU seconds in it, its peak memory in MB (10^6 bytes), and the
 /// requests and body bytes (as sent, compressed) that it made.
@@ -14,6 +14,7 @@ struct SyncWorker {
         var op: String
         var n: Int?
         var salt: String?
+        var inOrder: Bool?
     }
 
     struct Answer: Encodable {
@@ -41,7 +42,7 @@ struct SyncWorker {
             let began = ContinuousClock.now
             switch command.op {
             case "board": try records.addBoard()
-            case "add": try records.add(command.n ?? 0, salt: command.salt ?? "")
+            case "add": try records.add(command.n ?? 0, salt: command.salt ?? "", isInOrder: command.inOrder ?? false)
             case "edit": try records.editAll()
             case "sync": answer.inStep = try await engine.sync(for: .seconds(600)).isInStep
             default: (answer.records, answer.edited) = try records.counts()
