@@ -212,11 +212,10 @@ struct Ledger: Sendable {
         } else {
             isKnown = before.version == (change.baseVersion ?? 0)
         }
-        let entry = entries[place]
         entries[place].isEcho =
             isKnown && ruling.isAsSent && ruling.kind == .applied && ruling.overwrote.isEmpty && !before.wasDeadItself
-            && !before.isDead && entry.isDead == (change.operation == .delete)
-            && (before.root == entry.root || before.version == 0)
+            && !before.isDead && entries[place].isDead == (change.operation == .delete)
+            && (before.root == entries[place].root || before.version == 0)
     }
 
     // MARK: - Consequences
