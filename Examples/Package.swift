@@ -63,8 +63,12 @@ let package = Package(
         // The program: a Kanban board that works offline, and its server.
         .executableTarget(
             name: "boards",
-            dependencies: [core, ferry, "BoardsModel", "BoardsServer", arguments, sqlite, log, signals],
+            dependencies: [
+                core, ferry, "BoardsModel", "BoardsServer", "CSQLiteSettings", arguments, sqlite, log, signals,
+            ],
             path: "Sources/boards"),
+        .systemLibrary(
+            name: "CSQLiteSettings", path: "Sources/CSQLiteSettings", providers: [.apt(["libsqlite3-dev"])]),
 
         // The framework's bare JSON route, which the server is measured against.
         .executableTarget(name: "bareroute", dependencies: [hummingbird, log], path: "Sources/bareroute"),

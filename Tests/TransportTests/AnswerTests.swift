@@ -56,6 +56,40 @@ struct AnswerTests {
     }
 
     @Test(
+        "A verdict that reads as nearly all do is the same as with a space in it",
+        arguments: [
+            #""changeID":"key-1","verdict":"applied","version":7}"#,
+            #""changeID":"key-1","verdict":"applied","version":0}"#,
+            #""changeID":"key-1","verdict":"applied","version":-7}"#,
+            #""changeID":"key-1","verdict":"applied","version":07}"#,
+            #""changeID":"key-1","verdict":"applied","version":7.0}"#,
+            #""changeID":"key-1","verdict":"applied","version":}"#,
+            #""changeID":"key-1","verdict":"applied","version":9223372036854775807}"#,
+            #""changeID":"key-1","verdict":"applied","version":9223372036854775808}"#,
+            #""changeID":"key-1","verdict":"applied","version":7,"clamped":true}"#,
+            #""changeID":"key-1","verdict":"applied","version":7,"version":8}"#,
+            #""changeID":"key-2","verdict":"applied","version":7}"#,
+            #""changeID":"key-10","verdict":"applied","version":7}"#,
+            #""changeID":"key-1","verdict":"applied","version":7},{"changeID":"key-1","verdict":"applied","version":8}"#,
+            #""changeID":"key-1","verdict":"applied","version":7},{"changeID":"key-1","verdict":"applied","version":7}"#,
+            #""changeID":"key-1","verdict":"applied","version":7]"#,
+            #""changeID":"key-1","verdict":"applied","version":7"#,
+        ])
+    func usualVerdict(_ text: String) async throws {
+        var answers: [[ChangeResult]?] = []
+        for begin in ["{", "{ "] {
+            let body = Sample.answer(["results": "[\(begin)\(text)]", "count": "0", "changedRecords": "[]"])
+            do {
+                let http = ScriptedHTTP([.of(200, body)])
+                answers.append(try await Sample.exchange(http).exchange(Sample.request(changes)).results)
+            } catch is ExchangeFailure {
+                answers.append(nil)
+            }
+        }
+        #expect(answers[0] == answers[1])
+    }
+
+    @Test(
         "I14 an answer that is not of the contract's shape, or not to this request, is no answer",
         arguments: [
             ["protocol": "2"], ["protocol": ""], ["protocol": "\"1\""], ["cycleID": "\"other\""], ["cycleID": ""],

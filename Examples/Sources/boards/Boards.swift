@@ -1,4 +1,5 @@
 import ArgumentParser
+internal import CSQLiteSettings
 
 /// The program: one command a call, each in a file of its own under `Commands`.
 @main
@@ -28,6 +29,8 @@ struct Boards: AsyncParsableCommand {
     }
 
     static func main() async {
+        // SQLite counts every allocation under one lock of the process, and nobody asks here. Only before its first use.
+        _ = boards_sqlite_count_memory(0)
         let status = await Program.run(Self.self, Array(CommandLine.arguments.dropFirst()))
         Program.exit(status)
     }

@@ -42,13 +42,17 @@ extension SyncEngine {
             var (claim, request) = (first, request)
             var answered: Answered?
             var prepared: (any Sendable)?
+            // Memory of a request that is answered is given back when the next one is under way: some thousand pieces.
+            var former: [ExchangeRequest] = []
             while true {
                 let asked = noteRequest(request, &report)
                 group.begin(atOnce: store.taskExecutor != nil) { [exchange, request, prepared] in
                     await Self.answer(exchange, request, prepared)
                 }
+                former.removeAll()
                 // What the file refuses here gives up the request that is under way, too.
                 let ahead = try await takeAhead(behind: claim, answered, &position, &report)
+                answered = nil
                 var next: ExchangeRequest?
                 prepared = nil
                 if let ahead {
@@ -72,6 +76,7 @@ extension SyncEngine {
                 // True when its answer is looked at: this one is settled, and its checkpoint stands, before that.
                 next.lastSyncVersion = got.currentSyncVersion
                 answered = Answered(claim: claim, answer: got)
+                former.append(request)
                 (claim, request) = (ahead, next)
             }
         }

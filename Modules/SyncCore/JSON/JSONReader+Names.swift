@@ -32,6 +32,27 @@ extension JSONReader {
         return name
     }
 
+    /// What ``nextPlainKey()`` finds.
+    package enum PlainKey: Sendable, Hashable {
+        /// The object has ended.
+        case end
+        /// The name's bytes, without the quotes; ASCII without escapes.
+        case name(Range<Int>)
+        /// A name that is not its own bytes; the reader is of no more use.
+        case other
+    }
+
+    /// As ``nextKey()``, for who sees to it that no name is told twice, and needs no text of it.
+    package mutating func nextPlainKey() throws(JSONFailure) -> PlainKey {
+        precondition(openCount > 0 && top.isObject, "nextPlainKey() outside of an object")
+        guard try advance(past: UInt8(ascii: "}"), "a comma or the end of the object") else { return .end }
+        try beginName()
+        let token = try scanString()
+        guard token.isASCII, !token.hasEscapes else { return .other }
+        try expectColon()
+        return .name(token.start..<token.end)
+    }
+
     func toldTwice(_ token: StringToken) -> JSONFailure {
         JSONFailure(.duplicateMember, offset: token.start - 1, expected: "each member once")
     }

@@ -201,7 +201,7 @@ public struct JSONReader: Sendable {
     }
 
     @inline(__always)
-    private mutating func advance(past close: UInt8, _ expected: StaticString) throws(JSONFailure) -> Bool {
+    mutating func advance(past close: UInt8, _ expected: StaticString) throws(JSONFailure) -> Bool {
         skipSpace()
         guard offset < end else { throw failure(.truncated, "\(expected)") }
         let byte = base[offset]

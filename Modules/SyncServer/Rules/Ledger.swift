@@ -31,6 +31,9 @@ struct Ledger: Sendable {
         var unit: Int64 = 0
         /// At least as many bytes as it takes in the store.
         var size = 0
+
+        /// Whether nothing of it is written but that something below it changed.
+        var hasActivityAlone: Bool { hasActivity && entity.tracksActivity && isKept && !isTouched }
     }
 
     /// That a record left a root's scope.
@@ -63,6 +66,12 @@ struct Ledger: Sendable {
         self.limits = limits
         protected = protectedFields.sorted()
         self.head = head
+    }
+
+    /// Makes room for so many records and what is above them.
+    mutating func reserve(_ count: Int) {
+        entries.reserveCapacity(count + 16)
+        places.reserveCapacity(count + 16)
     }
 
     // MARK: - Records
@@ -203,11 +212,10 @@ struct Ledger: Sendable {
         } else {
             isKnown = before.version == (change.baseVersion ?? 0)
         }
-        let entry = entries[place]
         entries[place].isEcho =
             isKnown && ruling.isAsSent && ruling.kind == .applied && ruling.overwrote.isEmpty && !before.wasDeadItself
-            && !before.isDead && entry.isDead == (change.operation == .delete)
-            && (before.root == entry.root || before.version == 0)
+            && !before.isDead && entries[place].isDead == (change.operation == .delete)
+            && (before.root == entries[place].root || before.version == 0)
     }
 
     // MARK: - Consequences

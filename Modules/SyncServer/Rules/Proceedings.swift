@@ -47,6 +47,7 @@ struct Proceedings {
     /// Decides all, in order; neighbours of one unit together.
     mutating func decide(_ dirty: [DirtyRecord], in source: some RecordSource) throws {
         outcomes.reserveCapacity(dirty.count)
+        ledger.reserve(dirty.count)
         var seenUnits: [String: Int] = [:]
         for record in dirty { if let unit = record.unit { seenUnits[unit, default: 0] += 1 } }
         var index = 0

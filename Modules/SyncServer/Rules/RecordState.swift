@@ -15,14 +15,14 @@ struct RecordState: Sendable, Hashable {
     /// The fields that the latest create named with stamps below its own.
     private(set) var namedBelow: [String]
     /// In the order of their names.
-    private(set) var fields: [FieldState]
+    private(set) var fields: FieldList
 
     /// A record of which nothing is known.
-    init() { self.init(created: nil, deleted: nil, firstDeleted: nil, namedBelow: [], fields: []) }
+    init() { self.init(created: nil, deleted: nil, firstDeleted: nil, namedBelow: [], fields: FieldList([])) }
 
     /// A record as it was kept; the floors of its fields follow.
     init(
-        created: WriteTag?, deleted: WriteTag?, firstDeleted: WriteTag?, namedBelow: [String], fields: [FieldState]
+        created: WriteTag?, deleted: WriteTag?, firstDeleted: WriteTag?, namedBelow: [String], fields: FieldList
     ) {
         self.created = created
         self.deleted = deleted
@@ -50,18 +50,19 @@ struct RecordState: Sendable, Hashable {
 
     /// The place of the last write that is no delete.
     var greatestWrite: WriteTag? {
-        fields.reduce(created) { $0.latest($1.greatest) }
+        fields.greatest(after: created)
     }
 
     /// The highest stamp in it.
     var highestStamp: Stamp {
         let highest = Swift.max(created?.stamp ?? .zero, deleted?.stamp ?? .zero)
-        return fields.reduce(highest) { Swift.max($0, $1.highestStamp) }
+        return fields.highestStamp(above: highest)
     }
 
     /// The value of a field; null if it was never written.
     func value(of name: String) -> FieldValue {
-        place(of: name).isFound ? fields[place(of: name).index].value : .null
+        let (index, isFound) = fields.place(of: name)
+        return isFound ? fields[index].value : .null
     }
 
     /// Does what a change says, or nothing, and tells which.
@@ -93,10 +94,11 @@ struct RecordState: Sendable, Hashable {
     }
 
     private mutating func createFirst(_ change: IncomingChange) -> RecordRuling {
-        fields = change.fields.map { field in
-            FieldState(
-                name: field.name, plain: field.new, plainTag: change.tag(of: field), sums: nil, elements: nil)
-        }
+        fields = FieldList(
+            change.fields.map { field in
+                FieldState(
+                    name: field.name, plain: field.new, plainTag: change.tag(of: field), sums: nil, elements: nil)
+            })
         noteCreate(change)
         return RecordRuling(isDead ? .merged : .applied, hasEffect: true, isAsSent: true)
     }
@@ -159,8 +161,9 @@ struct RecordState: Sendable, Hashable {
 
     /// What makes the whole change impossible, before anything of it is done.
     private func refusal(of change: IncomingChange) -> RecordRuling? {
-        for field in change.fields {
-            let now = place(of: field.name).isFound ? fields[place(of: field.name).index] : FieldState(name: field.name)
+        for field in change.fields where field.rule == .sum || field.rule == .check {
+            let (index, isFound) = fields.place(of: field.name)
+            let now = isFound ? fields[index] : FieldState(name: field.name)
             switch field.rule {
             case .lastWriter, .union: continue
             case .sum:
@@ -229,21 +232,12 @@ struct RecordState: Sendable, Hashable {
 
     // MARK: - Fields
 
-    /// Where a field of that name is, or would be put.
-    private func place(of name: String) -> (index: Int, isFound: Bool) {
-        var low = 0
-        var high = fields.count
-        while low < high {
-            let middle = (low + high) / 2
-            if fields[middle].name < name { low = middle + 1 } else { high = middle }
-        }
-        return (low, low < fields.count && fields[low].name == name)
-    }
-
     /// The place of the field, which is made if it is not there.
     private mutating func slot(for name: String) -> Int {
-        let (index, isFound) = place(of: name)
-        if !isFound {
+        let (index, isFound) = fields.place(of: name)
+        if isFound {
+            fields.make(index)
+        } else {
             var field = FieldState(name: name)
             field.setFloor(namedBelow.contains(name) ? nil : reset)
             fields.insert(field, at: index)

@@ -101,6 +101,12 @@ extension SyncService {
     }
 }
 
+extension Ledger.Entry {
+    fileprivate func isKnown(at checkpoint: Int64) -> Bool {
+        isTouched && isEcho && version != versionBefore && versionBefore <= checkpoint
+    }
+}
+
 extension Ledger {
     /// Rows of which the device knows the state that they have now.
     ///
@@ -108,16 +114,17 @@ extension Ledger {
     /// been lost with the process. So the checkpoint must be past the version that was there (Decision 151).
     func echoes(to checkpoint: Int64) -> Set<Int64> {
         var rows: Set<Int64> = []
-        for entry in entries where entry.isTouched && entry.isEcho && entry.version != entry.versionBefore {
-            if entry.versionBefore <= checkpoint { rows.insert(entry.row) }
-        }
+        rows.reserveCapacity(entries.count)
+        // By their places: a loop over the entries would copy each of them.
+        for place in entries.indices where entries[place].isKnown(at: checkpoint) { rows.insert(entries[place].row) }
         return rows
     }
 
     func notice(_ account: String) -> CommitNotice? {
         guard !touchedRoots.isEmpty else { return nil }
         // A root is always here, since what changes brings what is above it.
-        let scopes = entries.filter { touchedRoots.contains($0.row) }.map { "\($0.key.entity):\($0.key.id)" }.sorted()
+        let roots = entries.indices.filter { touchedRoots.contains(entries[$0].row) }
+        let scopes = roots.map { "\(entries[$0].key.entity):\(entries[$0].key.id)" }.sorted()
         return CommitNotice(account: account, version: head, scopes: scopes)
     }
 }

@@ -42,14 +42,28 @@ extension SyncService {
                 replies[asked.index] = answer.reply
                 if let notice = answer.notice { listeners.with { $0.tell(notice) } }
             }
+            // A request of many changes is some ten thousand pieces of memory. They are given back when its answer is under way.
+            spent.with { $0 = Spent(asked: open, courses: answers.map(\.course)) }
         } catch {
             // Nothing of any of them has happened.
         }
         return replies
     }
 
+    /// Gives back the memory that the last requests were decided in.
+    ///
+    /// Never needed: the next request does the same. A shell that calls it when it has handed the answers out keeps that off
+    /// the way of an answer.
+    public func tidy() { spent.with { $0 = nil } }
+
+    /// What was made of requests that are answered.
+    struct Spent {
+        fileprivate var asked: [Asked]
+        fileprivate var courses: [Course?]
+    }
+
     /// A request that needs the store.
-    private struct Asked {
+    fileprivate struct Asked {
         var index: Int
         var account: String
         var request: SyncRequest
@@ -58,6 +72,7 @@ extension SyncService {
     private struct Answered {
         var reply: ServerReply
         var notice: CommitNotice?
+        var course: Course?
         /// How many versions it handed out.
         var versions: Int64 = 0
     }
@@ -209,7 +224,8 @@ extension SyncService {
         let answer = SyncAnswer(
             request: request, account: account, epoch: state.epoch, now: now,
             outcomes: course?.proceedings.outcomes ?? [], members: course?.members ?? [], page: page, checksum: sum)
-        return Answered(reply: try answer.reply(), notice: course?.notice, versions: account.head - before)
+        return Answered(
+            reply: try answer.reply(), notice: course?.notice, course: course, versions: account.head - before)
     }
 
     /// The account as it is kept; a new one is committed before anything is answered, so that its data set has its name

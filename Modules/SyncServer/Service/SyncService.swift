@@ -19,6 +19,8 @@ public final class SyncService: Sendable {
     let randomness: any Randomness
     let state: Guarded<State?>
     let listeners = Guarded(Listeners())
+    /// What the last requests were made of, until ``tidy()``.
+    let spent = Guarded<Spent?>(nil)
     private let log: LogKeeper
 
     /// What is there while the service is open.

@@ -10,17 +10,9 @@ struct EffectWriter {
 
     /// Writes the ledger's records.
     func write(_ ledger: Ledger, account: AccountContext) throws {
-        for entry in ledger.entries where entry.isTouched {
-            let root = entry.root
-            if entry.isKept {
-                try update(entry, root: root)
-            } else {
-                try insert(entry, root: root, account: account)
-            }
-            try link(entry, ledger)
-            if let kept = entry.keptRoot, kept != root {
-                try statements.run("DELETE FROM leaving WHERE root = ? AND record = ?", [root, entry.row])
-            }
+        // By their places: a loop over the entries would copy each of them.
+        for place in ledger.entries.indices where ledger.entries[place].isTouched {
+            try write(ledger.entries[place], ledger, account: account)
         }
         for leaving in ledger.leavings {
             try statements.run(
@@ -28,10 +20,23 @@ struct EffectWriter {
                 [leaving.root, leaving.row, leaving.version, nowMilliseconds])
         }
         try comeBack(ledger)
-        for entry in ledger.entries
-        where entry.hasActivity && entry.entity.tracksActivity && entry.isKept && !entry.isTouched {
+        for place in ledger.entries.indices where ledger.entries[place].hasActivityAlone {
             try statements.run(
-                "UPDATE record SET activity = max(activity, ?) WHERE n = ?", [nowMilliseconds, entry.row])
+                "UPDATE record SET activity = max(activity, ?) WHERE n = ?",
+                [nowMilliseconds, ledger.entries[place].row])
+        }
+    }
+
+    private func write(_ entry: Ledger.Entry, _ ledger: Ledger, account: AccountContext) throws {
+        let root = entry.root
+        if entry.isKept {
+            try update(entry, root: root)
+        } else {
+            try insert(entry, root: root, account: account)
+        }
+        try link(entry, ledger)
+        if let kept = entry.keptRoot, kept != root {
+            try statements.run("DELETE FROM leaving WHERE root = ? AND record = ?", [root, entry.row])
         }
     }
 
@@ -51,13 +56,22 @@ struct EffectWriter {
             """
             INSERT INTO record(n, account, entity, id, version, root, dead, stamp, at, activity, unit, fields, writes)
             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-            """,
-            [
-                entry.row, account.row, entry.key.entity, entry.key.id, entry.version, root,
-                entry.isDead || !entry.state.exists ? 1 : 0, Int64(bitPattern: entry.state.highestStamp.packed),
-                nowMilliseconds, nowMilliseconds, entry.unit, try RecordCodec.fields(of: entry.state),
-                try RecordCodec.writes(of: entry.state),
-            ])
+            """
+        ) { row in
+            row.add(entry.row)
+            row.add(account.row)
+            row.add(entry.key.entity)
+            row.add(entry.key.id)
+            row.add(entry.version)
+            row.add(root)
+            row.add(entry.isDead || !entry.state.exists)
+            row.add(Int64(bitPattern: entry.state.highestStamp.packed))
+            row.add(nowMilliseconds)
+            row.add(nowMilliseconds)
+            row.add(entry.unit)
+            row.add(try RecordCodec.fields(of: entry.state))
+            row.add(try RecordCodec.writes(of: entry.state))
+        }
     }
 
     private func update(_ entry: Ledger.Entry, root: Int64) throws {
@@ -67,13 +81,20 @@ struct EffectWriter {
             UPDATE record SET version = ?1, root = ?2, dead = ?3, stamp = ?7, at = CASE WHEN ?4 THEN ?5 ELSE at END,
                 unit = CASE WHEN ?4 THEN ?6 ELSE unit END, fields = ?8, writes = ?9,
                 activity = CASE WHEN ?11 THEN max(activity, ?5) ELSE activity END WHERE n = ?10
-            """,
-            [
-                entry.version, root, entry.isDead || !entry.state.exists ? 1 : 0, isNewVersion, nowMilliseconds,
-                entry.unit, Int64(bitPattern: entry.state.highestStamp.packed),
-                try RecordCodec.fields(of: entry.state), try RecordCodec.writes(of: entry.state), entry.row,
-                entry.hasActivity && entry.entity.tracksActivity,
-            ])
+            """
+        ) { row in
+            row.add(entry.version)
+            row.add(root)
+            row.add(entry.isDead || !entry.state.exists)
+            row.add(isNewVersion)
+            row.add(nowMilliseconds)
+            row.add(entry.unit)
+            row.add(Int64(bitPattern: entry.state.highestStamp.packed))
+            row.add(try RecordCodec.fields(of: entry.state))
+            row.add(try RecordCodec.writes(of: entry.state))
+            row.add(entry.row)
+            row.add(entry.hasActivity && entry.entity.tracksActivity)
+        }
     }
 
     private func link(_ entry: Ledger.Entry, _ ledger: Ledger) throws {
@@ -98,11 +119,18 @@ struct EffectWriter {
                 """
                 INSERT INTO outcome(device, sequence, key, verdict, members, first, second, at, intent)
                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-                """,
-                [
-                    device.row, sequence, outcome.changeID, outcome.decision.verdict, members,
-                    Int64(bitPattern: digest.first), Int64(bitPattern: digest.second), nowMilliseconds, outcome.intent,
-                ])
+                """
+            ) { row in
+                row.add(device.row)
+                row.add(sequence)
+                row.add(outcome.changeID)
+                row.add(outcome.decision.verdict)
+                row.add(members)
+                row.add(Int64(bitPattern: digest.first))
+                row.add(Int64(bitPattern: digest.second))
+                row.add(nowMilliseconds)
+                row.add(outcome.intent)
+            }
         } catch let failure as DatabaseError where failure.resultCode == .SQLITE_CONSTRAINT {
             throw KeyIsKnown()
         }

@@ -9,14 +9,9 @@ enum RecordCodec {
     // MARK: - Writing
 
     static func fields(of state: RecordState) throws(JSONFailure) -> TextBytes {
-        var writer = JSONWriter(capacity: 256)
-        writer.beginObject()
-        for field in state.fields {
-            writer.key(field.name)
-            try writer.value(field.value)
-        }
-        writer.endObject()
-        return TextBytes(bytes: writer.bytes)
+        var writer = JSONWriter(capacity: 512)
+        try state.fields.write(into: &writer)
+        return TextBytes(bytes: writer.takeBytes())
     }
 
     static func writes(of state: RecordState) throws(JSONFailure) -> TextBytes {
@@ -31,19 +26,18 @@ enum RecordCodec {
             for name in state.namedBelow { writer.string(name) }
             writer.endArray()
         }
-        var hasSpecial = false
-        for field in state.fields where field.plainTag != state.created || !field.isPlain {
-            if !hasSpecial {
-                hasSpecial = true
-                writer.key("f")
-                writer.beginObject()
+        let special = state.fields.special(besides: state.created)
+        if !special.isEmpty {
+            writer.key("f")
+            writer.beginObject()
+            for field in special {
+                writer.key(field.name)
+                try self.field(field, &writer)
             }
-            writer.key(field.name)
-            try self.field(field, &writer)
+            writer.endObject()
         }
-        if hasSpecial { writer.endObject() }
         writer.endObject()
-        return TextBytes(bytes: writer.bytes)
+        return TextBytes(bytes: writer.takeBytes())
     }
 
     private static func field(_ field: FieldState, _ writer: inout JSONWriter) throws(JSONFailure) {
@@ -97,21 +91,20 @@ enum RecordCodec {
 
     // MARK: - Reading
 
-    static func state(fields: String, writes: String) throws -> RecordState {
-        var values: [(name: String, value: FieldValue)] = []
-        var reader = JSONReader(fields, maximumDepth: 128)
-        try reader.beginObject()
-        while let name = try reader.nextKey() { values.append((name, try reader.readValue())) }
-        return try state(values, writes)
-    }
-
-    private static func state(_ values: [(name: String, value: FieldValue)], _ writes: String) throws -> RecordState {
+    /// - Parameter device: the device that the last record read was made by, and then this one: nearly all have the same.
+    static func state(fields: JSONBytes, writes: JSONBytes, device: inout String) throws -> RecordState {
+        // Most were never written again after their create.
+        if let created = createAlone(writes, &device) {
+            return RecordState(
+                created: created, deleted: nil, firstDeleted: nil, namedBelow: [],
+                fields: try list(fields, at: created))
+        }
         var created: WriteTag?
         var deleted: WriteTag?
         var firstDeleted: WriteTag?
         var namedBelow: [String] = []
-        var special: [String: FieldState] = [:]
-        var reader = JSONReader(writes, maximumDepth: 128)
+        var special: JSONReader?
+        var reader = JSONReader(writes, maximumDepth: FieldList.depth)
         try reader.beginObject()
         while let name = try reader.nextKey() {
             switch name {
@@ -124,23 +117,53 @@ enum RecordCodec {
             // Earlier versions wrote the nulls of a create that began the record anew into the fields themselves.
             case "r": _ = try tag(&reader)
             case "f":
-                try reader.beginObject()
-                while let field = try reader.nextKey() {
-                    special[field] = try self.field(field, values, &reader)
-                }
+                special = reader
+                try reader.skipObject()
             default: throw Damaged(reason: "an unknown member \(name)")
             }
         }
-        let states = values.map { name, value in
-            special[name] ?? FieldState(name: name, plain: value, plainTag: created, sums: nil, elements: nil)
+        var list = try list(fields, at: created)
+        if var special {
+            try special.beginObject()
+            while let name = try special.nextKey() {
+                let (index, isFound) = list.place(of: name)
+                let field = try field(name, isFound ? list[index].value : .null, &special)
+                if isFound { list[index] = field }
+            }
         }
         return RecordState(
             created: created, deleted: deleted, firstDeleted: firstDeleted ?? deleted, namedBelow: namedBelow,
-            fields: states)
+            fields: list)
+    }
+
+    private static func list(_ fields: JSONBytes, at created: WriteTag?) throws -> FieldList {
+        if let kept = try FieldList(kept: fields, at: created) { return kept }
+        var all: [FieldState] = []
+        var reader = JSONReader(fields, maximumDepth: FieldList.depth)
+        try reader.beginObject()
+        while let name = try reader.nextKey() {
+            all.append(
+                FieldState(name: name, plain: try reader.readValue(), plainTag: created, sums: nil, elements: nil))
+        }
+        return FieldList(all)
+    }
+
+    /// The create, where `writes` has nothing else, written as it is here; else `nil`, and nothing is said of it.
+    private static func createAlone(_ writes: JSONBytes, _ device: inout String) -> WriteTag? {
+        writes.withBytes(0..<writes.count) { bytes in
+            var text = PlainText(bytes)
+            guard text.take("{\"c\":["), let stamp = text.takeInteger(), text.take(",\""),
+                let name = text.takeID(), text.take("\","), let sequence = text.takeInteger(), text.take("]}"),
+                text.isAtEnd
+            else { return nil }
+            let isLast = device.utf8.elementsEqual(name)
+            if !isLast { device = String(decoding: name, as: UTF8.self) }
+            return WriteTag(stamp: Stamp(packed: UInt64(bitPattern: stamp)), device: device, sequence: sequence)
+        }
     }
 
     private static func field(
-        _ name: String, _ values: [(name: String, value: FieldValue)], _ reader: inout JSONReader
+        _ name: String, _ value: FieldValue, _ reader: inout JSONReader
     ) throws -> FieldState {
         var plainTag: WriteTag?
         var plain: FieldValue?
@@ -156,9 +179,8 @@ enum RecordCodec {
             default: throw Damaged(reason: "an unknown member \(member)")
             }
         }
-        let value = plain ?? values.first { $0.name == name }?.value ?? .null
         return FieldState(
-            name: name, plain: value, plainTag: plainTag, sums: sums.map { SumLog(entries: $0) },
+            name: name, plain: plain ?? value, plainTag: plainTag, sums: sums.map { SumLog(entries: $0) },
             elements: elements.map { ElementLog(entries: $0) })
     }
 

@@ -1,5 +1,6 @@
 internal import GRDB
 internal import GRDBSQLite
+internal import SyncCore
 
 /// The prepared statements, made at first use and kept; each run passes by the hook that tests stop the server at.
 ///
@@ -50,7 +51,25 @@ final class Statements {
     }
 
     func run(_ sql: StaticString, _ arguments: [any SQLBindable]) throws {
-        let statement = try ready(sql, arguments)
+        try run(ready(sql, arguments), sql)
+    }
+
+    /// The same for the statements that run for each change: `bind` adds the arguments one by one.
+    func run(_ sql: StaticString, _ bind: (inout Arguments) throws -> Void) throws {
+        try run(ready(sql, bind), sql)
+    }
+
+    private func ready(_ sql: StaticString, _ bind: (inout Arguments) throws -> Void) throws -> OpaquePointer {
+        try hook?()
+        let statement = try statement(sql)
+        sqlite3_reset(statement)
+        var arguments = Arguments(statement)
+        try bind(&arguments)
+        guard arguments.code == SQLITE_OK else { throw failure(arguments.code, sql) }
+        return statement
+    }
+
+    private func run(_ statement: OpaquePointer, _ sql: StaticString) throws {
         var code = sqlite3_step(statement)
         while code == SQLITE_ROW { code = sqlite3_step(statement) }
         guard code == SQLITE_DONE else {
@@ -66,7 +85,12 @@ final class Statements {
     func each(
         _ sql: StaticString, _ arguments: [any SQLBindable], _ body: (StatementRow) throws -> Bool
     ) throws {
-        let statement = try ready(sql, arguments)
+        try each(ready(sql, arguments), sql, body)
+    }
+
+    private func each(
+        _ statement: OpaquePointer, _ sql: StaticString, _ body: (StatementRow) throws -> Bool
+    ) throws {
         defer { sqlite3_reset(statement) }
         while true {
             let code = sqlite3_step(statement)
@@ -88,6 +112,18 @@ final class Statements {
         return value
     }
 
+    /// The same for a statement that runs for each change: `bind` adds the arguments one by one.
+    func first<Value>(
+        _ sql: StaticString, _ bind: (inout Arguments) throws -> Void, _ read: (StatementRow) throws -> Value
+    ) throws -> Value? {
+        var value: Value?
+        try each(ready(sql, bind), sql) { row in
+            value = try read(row)
+            return false
+        }
+        return value
+    }
+
     /// Gives all statements back; the store is of no use afterwards.
     func finalize() {
         for (_, statement) in prepared { sqlite3_finalize(statement) }
@@ -97,6 +133,23 @@ final class Statements {
     deinit { finalize() }
 
     var lastRow: Int64 { sqlite3_last_insert_rowid(connection) }
+}
+
+/// Takes a statement's arguments, in their order, without an array of them.
+struct Arguments {
+    private let statement: OpaquePointer
+    private var place: CInt = 1
+    /// The first failure.
+    fileprivate private(set) var code = SQLITE_OK
+
+    fileprivate init(_ statement: OpaquePointer) { self.statement = statement }
+
+    @inline(__always)
+    mutating func add(_ value: some SQLBindable) {
+        let code = value.bind(to: statement, at: place)
+        if self.code == SQLITE_OK { self.code = code }
+        place += 1
+    }
 }
 
 /// The columns of the present row, by their places from 0.
@@ -111,6 +164,14 @@ struct StatementRow {
     subscript(place: CInt) -> String { text(place) ?? "" }
     subscript(place: CInt) -> Int64? { isNull(place) ? nil : sqlite3_column_int64(statement, place) }
     subscript(place: CInt) -> String? { text(place) }
+
+    /// A copy of a text's bytes, or of a blob's.
+    func bytes(_ place: CInt) -> JSONBytes {
+        // The text before its length: SQLite brings it into UTF-8 first.
+        let start = sqlite3_column_text(statement, place)
+        return JSONBytes(
+            UnsafeBufferPointer(start: start, count: start == nil ? 0 : Int(sqlite3_column_bytes(statement, place))))
+    }
 
     private func isNull(_ place: CInt) -> Bool { sqlite3_column_type(statement, place) == SQLITE_NULL }
 

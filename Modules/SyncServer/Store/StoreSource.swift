@@ -6,6 +6,8 @@ final class StoreSource: RecordSource {
     let account: AccountContext
     private let readsAliases: Bool
     private let guardsKeys: Bool
+    /// The device that made the record that was read last.
+    private var lastDevice = ""
 
     /// - Parameter guardsKeys: Whether the caller begins again without it after a ``KeyIsKnown``.
     init(store: ServerStore, account: AccountContext, readsAliases: Bool, guardsKeys: Bool) {
@@ -25,14 +27,17 @@ final class StoreSource: RecordSource {
         try store.statements.first(
             """
             SELECT n, version, dead, fields, writes, root FROM record WHERE account = ? AND entity = ? AND id = ?
-            """, [account.row, key.entity, key.id]
+            """
         ) { row in
-            let fields: String = row[3]
-            let writes: String = row[4]
+            row.add(account.row)
+            row.add(key.entity)
+            row.add(key.id)
+        } _: { row in
+            let (fields, writes) = (row.bytes(3), row.bytes(4))
             return StoredRecord(
                 row: row[0], root: row[5], version: row[1], isDead: (row[2] as Int64) != 0,
-                state: try RecordCodec.state(fields: fields, writes: writes),
-                size: fields.utf8.count + writes.utf8.count)
+                state: try RecordCodec.state(fields: fields, writes: writes, device: &lastDevice),
+                size: fields.count + writes.count)
         }
     }
 

@@ -5,13 +5,17 @@ enum RecordID {
         var text = text
         return text.withUTF8 { bytes in
             guard !bytes.isEmpty, bytes.count <= 128 else { return false }
-            for byte in bytes {
-                switch byte {
-                case 0x61...0x7a, 0x41...0x5a, 0x30...0x39, 0x2d, 0x5f, 0x2e, 0x3a: continue
-                default: return false
-                }
-            }
+            for byte in bytes where !isAllowed(byte) { return false }
             return true
+        }
+    }
+
+    /// Whether an id may have this byte.
+    @inline(__always)
+    static func isAllowed(_ byte: UInt8) -> Bool {
+        switch byte {
+        case 0x61...0x7a, 0x41...0x5a, 0x30...0x39, 0x2d, 0x5f, 0x2e, 0x3a: true
+        default: false
         }
     }
 

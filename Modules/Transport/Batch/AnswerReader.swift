@@ -93,6 +93,15 @@ struct AnswerReader {
         var places: [String: Int]?
         try reading { () throws(JSONFailure) in try reader.beginArray() }
         while try reading({ () throws(JSONFailure) in try reader.nextElement() }) {
+            if next < changes.count, results[next] == nil,
+                let version = reader.takeObject(
+                    "{\"changeID\":\"", changes[next].id, "\",\"verdict\":\"applied\",\"version\":")
+            {
+                results[next] = ChangeResult(
+                    changeID: changes[next].id, verdict: .applied(version: version, overwrote: [:], serverID: nil))
+                next += 1
+                continue
+            }
             let told = try ToldResult(&reader)
             guard let changeID = told.changeID else { throw AnswerFault("a result's changeID", "none") }
             // What was not asked is no verdict about anything.

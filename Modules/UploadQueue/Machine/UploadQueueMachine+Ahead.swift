@@ -41,11 +41,16 @@ extension UploadQueueMachine {
     /// Whether each change was done as it was sent, for the first time, and nothing is told beside that.
     static func isPlain(_ claim: Claim, _ results: [ChangeResult]) -> Bool {
         guard results.count == claim.changes.count, !results.isEmpty else { return false }
-        return zip(claim.changes, results).allSatisfy { queued, result in
-            guard queued.change.id == result.changeID, !result.isDuplicate, !result.isClamped,
-                result.backoffSeconds == nil, case .applied(_, let overwrote, nil) = result.verdict
-            else { return false }
-            return overwrote.isEmpty
+        // By their places: the next request waits for this, and pairs would be copies of both.
+        return results.indices.allSatisfy { index in
+            claim.changes[index].change.id == results[index].changeID && isPlain(results[index])
         }
+    }
+
+    private static func isPlain(_ result: ChangeResult) -> Bool {
+        guard !result.isDuplicate, !result.isClamped, result.backoffSeconds == nil,
+            case .applied(_, let overwrote, nil) = result.verdict
+        else { return false }
+        return overwrote.isEmpty
     }
 }

@@ -75,6 +75,7 @@ final class StoreBackend: SyncBackend {
         guard !taken.isEmpty else { return }
         for (waiting, reply) in zip(taken, service.sync(taken.map(\.call))) { waiting.answer.resume(returning: reply) }
         readAhead()
+        service.tidy()
         if service.isLogLong { keeper.submit { [service] state in if case .active = state { service.bringLogIn() } } }
     }
 
