@@ -8,6 +8,19 @@ import Testing
     private static let json = ["Content-Type": "application/json"]
 
     @Test(
+        "a body packed in two parts is one gzip, whatever stands in front",
+        arguments: [0, 1, 300, 65_535, 70_000, 140_000])
+    func twoParts(count: Int) throws {
+        let first = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31) }
+        let tail = Array(String(repeating: #"{"entity":"card","version":7},"#, count: 1_000).utf8)
+        let packed = try #require(Gzip.packedTail(tail))
+        let whole = Gzip.joined(first, packed, count: tail.count)
+        #expect(try Gzip.inflate(whole, limit: 1 << 20) == first + tail)
+        #expect(whole.count < count + tail.count / 10)
+        #expect(Gzip.packedTail([1, 2, 3]) == nil)
+    }
+
+    @Test(
         "NET-11 a sync without the type application/json is refused with 415",
         arguments: [
             nil, "text/plain", "text/html", "application/x-www-form-urlencoded", "application/json; charset=latin1",
@@ -100,7 +113,7 @@ import Testing
         try await TestServer.run(HeldBackend(), options: options) { server in
             let body = String(repeating: " ", count: 10_001)
             let chunked =
-                "POST /api/sync HTTP/1.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+                "POST /api/sync HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
                 + String(10_001, radix: 16) + "\r\n" + body + "\r\n0\r\n\r\n"
             try await RawConnection.open(server.port) { connection in
                 for text in [.post(body), chunked] {

@@ -51,13 +51,28 @@ import Testing
     }
 
     @Test(
+        "a request of HTTP/1.1 names one host, or is none",
+        arguments: [
+            ("", "1.1", 400), ("Host: a\r\nhost: a\r\n", "1.1", 400), ("Host: a\r\n", "1.1", 200), ("", "1.0", 200),
+        ])
+    func host(fields: String, version: String, status: Int) async throws {
+        try await TestServer.run(HeldBackend()) { server in
+            let head = "POST /api/sync HTTP/\(version)\r\n\(fields)Connection: close\r\n"
+            let answer = try await RawConnection.say(
+                head + "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}", to: server.port)
+            #expect(
+                answer.hasPrefix("HTTP/\(version) \(status)") || answer.hasPrefix("HTTP/1.1 \(status)"), "\(answer)")
+        }
+    }
+
+    @Test(
         "what is not HTTP gets 400 malformed and an end",
         arguments: [
             "hello\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "GET\r\n\r\n",
-            "POST /api/sync HTTP/1.1\r\nContent-Length: x\r\n\r\n",
-            "POST /api/sync HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\nabc",
-            "POST /api/sync HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc",
-            "POST /api/sync HTTP/1.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+            "POST /api/sync HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n",
+            "POST /api/sync HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\nabc",
+            "POST /api/sync HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc",
+            "POST /api/sync HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
             "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}\u{0}", "G\0T / HTTP/1.1\r\n\r\n",
         ])
     func garbage(text: String) async throws {
@@ -75,7 +90,7 @@ import Testing
             return .json("{}")
         }
         try await TestServer.run(backend) { server in
-            let head = "POST /api/sync HTTP/1.1\r\nContent-Type: application/json\r\n"
+            let head = "POST /api/sync HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
             for text in [
                 head + "Content-Length: 10\r\n\r\n{}", head + "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n",
             ] {
@@ -114,7 +129,7 @@ import Testing
         options.connections.bodyDeadline = 0.1
         try await TestServer.run(HeldBackend(), options: options) { server in
             try await RawConnection.open(server.port) { connection in
-                try await connection.send("POST /api/sync HTTP/1.1\r\nContent-Type: application/json\r\n")
+                try await connection.send("POST /api/sync HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n")
                 try await connection.send("Content-Length: 1000000\r\n\r\n")
                 var answer: String?
                 for _ in 0..<50 { try await connection.send(" ") }
@@ -179,7 +194,7 @@ import Testing
     func declared() async throws {
         try await TestServer.run(HeldBackend()) { server in
             let head =
-                "POST /api/sync HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 99999999999\r\n\r\n"
+                "POST /api/sync HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99999999999\r\n\r\n"
             let answer = try await RawConnection.say(head, to: server.port)
             #expect(answer.hasPrefix("HTTP/1.1 413"))
         }
@@ -190,7 +205,7 @@ import Testing
         try await TestServer.run(HeldBackend()) { server in
             try await RawConnection.open(server.port) { connection in
                 try await connection.send(
-                    "POST /api/sync HTTP/1.1\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
+                    "POST /api/sync HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
                         + "Content-Length: 2\r\n\r\n")
                 #expect(try await connection.until("\r\n\r\n") == "HTTP/1.1 100 Continue\r\n\r\n")
                 try await connection.send("{}")

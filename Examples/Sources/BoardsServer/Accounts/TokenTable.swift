@@ -17,16 +17,21 @@ struct TokenTable: Sendable {
     init() {}
 
     init(_ text: String) {
+        // Texts that differ only in how their accents are composed look the same to whoever writes the file, and are equal to
+        // Swift; the database tells them apart. The first form counts, a line with another is none.
+        var accounts: [String: Substring] = [:]
         // A carriage return and a line feed are one character, and not the line feed.
         for (index, line) in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline).enumerated() {
             let words = line.split(whereSeparator: \.isWhitespace)
             guard let first = words.first, !first.hasPrefix("#") else { continue }
             guard words.count == 2 || words.dropFirst(2).first?.hasPrefix("#") == true,
-                account(of: first.utf8) == nil
+                account(of: first.utf8) == nil,
+                accounts[String(words[1]), default: words[1]].utf8.elementsEqual(words[1].utf8)
             else {
                 strangeLines.append(index + 1)
                 continue
             }
+            accounts[String(words[1])] = words[1]
             let token = Array(first.utf8)
             entries[Self.secretHash(token), default: []].append(Entry(token: token, account: String(words[1])))
             count += 1

@@ -141,6 +141,7 @@ final class ConnectionGuard: ChannelDuplexHandler {
         case .head(let head):
             guard case .waiting = phase.phase else { return }
             version = head.version
+            guard Self.namesOneHost(head) else { return perform(phase.garbage(now: now(context)), context: context) }
             declaredBytes = head.headers.first(name: "content-length").flatMap { Int($0) } ?? 0
             // After an upgrade that nobody takes, the parser reads no further request.
             let isUpgrade = head.headers.contains(name: "upgrade")
@@ -166,6 +167,15 @@ final class ConnectionGuard: ChannelDuplexHandler {
             if phase.phase == .answering, !answerSmall(context) { context.fireChannelRead(wrapInboundOut(part)) }
             perform(action, context: context)
         }
+    }
+
+    /// RFC 9112, section 3.2: a request of HTTP/1.1 says once which host it is for; one without is no request. What asks in
+    /// HTTP/1.0 need not say it.
+    private static func namesOneHost(_ head: HTTPRequestHead) -> Bool {
+        let hosts = head.headers.reduce(into: 0) { count, field in
+            if field.name.utf8.count == 4, field.name.lowercased() == "host" { count += 1 }
+        }
+        return hosts == 1 || (hosts == 0 && head.version == .http1_0)
     }
 
     private func keepSmall(_ piece: ByteBuffer) {
