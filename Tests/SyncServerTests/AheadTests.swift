@@ -52,7 +52,7 @@ struct AheadTests {
         let reply = try #require(server.service.syncFromMemory(account: "a", body: body))
         #expect(reply.tail?.packed == reply.tail.map { Array($0.bytes.reversed()) })
         #expect(try Answer(reply).records.count == 4)
-        #expect(try reply.body == server.service.sync(account: "a", body: body).body)
+        #expect(reply.body == server.service.sync(account: "a", body: body).body)
     }
 
     /// What may happen between a page and the next, and whether what was read ahead is still given.
