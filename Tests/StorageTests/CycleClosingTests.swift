@@ -14,6 +14,15 @@ struct CycleClosingTests {
         try #require(try await f.store.release(holder: "a", noting: "{}", at: 1, keeping: 10))
     }
 
+    /// As another process does.
+    private func addBoardElsewhere(_ f: Fixture, _ id: String) async throws {
+        let other = try DatabaseQueue(path: f.file.path)
+        try await other.write {
+            try $0.execute(sql: "INSERT INTO board (id, name) VALUES (?, 'A')", arguments: [id])
+        }
+        try other.close()
+    }
+
     @Test("a cycle that changed nothing ends as it began; the counts need not be asked again")
     func nothing() async throws {
         let f = try Fixture()
@@ -37,12 +46,10 @@ struct CycleClosingTests {
         let f = try Fixture()
         try await open(f)
         #expect(try await f.store.summary().pending == 0)
-        let other = try DatabaseQueue(path: f.file.path)
-        try await other.write { try $0.execute(sql: "INSERT INTO board (id, name) VALUES ('b1', 'A')") }
+        try await addBoardElsewhere(f, "b1")
         #expect(try await f.store.summary().pending == 1)
-        try await other.write { try $0.execute(sql: "INSERT INTO board (id, name) VALUES ('b2', 'A')") }
+        try await addBoardElsewhere(f, "b2")
         #expect(try await close(f).queue.pending == 2)
-        try other.close()
     }
 
     @Test("and what a page left waiting for its parent")
@@ -63,11 +70,9 @@ struct CycleClosingTests {
         try f.sql("INSERT INTO board (id, name) VALUES ('b1', 'A')")
         #expect(try await f.store.beginCycle(holder: "a", seconds: 60)?.queue.pending == 1)
         #expect(try await close(f).queue.pending == 1)
-        let other = try DatabaseQueue(path: f.file.path)
-        try await other.write { try $0.execute(sql: "INSERT INTO board (id, name) VALUES ('b2', 'A')") }
+        try await addBoardElsewhere(f, "b2")
         #expect(try await f.store.beginCycle(holder: "a", seconds: 60)?.queue.pending == 2)
         #expect(try await close(f).queue.pending == 2)
-        try other.close()
     }
 
     @Test("and where a page brought it to, in that cycle or after it")

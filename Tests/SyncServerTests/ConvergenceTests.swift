@@ -1,20 +1,8 @@
 import SyncCore
+import SyncTesting
 import Testing
 
 @testable import SyncServer
-
-/// Chance from a seed, for the standard library's shuffles.
-private struct Generator: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
-        return mixed ^ (mixed >> 31)
-    }
-}
 
 @Suite("Any order of arrival")
 struct ConvergenceTests {
@@ -52,7 +40,7 @@ struct ConvergenceTests {
             stamp: Stamp(milliseconds: time, counter: 0), fields: fields.sorted { $0.name < $1.name })
     }
 
-    private func randomChange(_ sequence: Int64, _ chance: inout Generator) -> IncomingChange {
+    private func randomChange(_ sequence: Int64, _ chance: inout SeededGenerator) -> IncomingChange {
         let device = ["a", "b", "c"].randomElement(using: &chance) ?? "a"
         let key = Self.tree.randomElement(using: &chance) ?? Self.tree[0]
         // Few times, so that many are equal and the device decides.
@@ -85,7 +73,7 @@ struct ConvergenceTests {
     @Test("DAT-03 10,000 random sets of changes from three devices, shuffled: the same state")
     func shuffled() throws {
         for seed in UInt64(0)..<10_000 {
-            var chance = Generator(state: seed)
+            var chance = SeededGenerator(seed: seed)
             let changes = (0..<Int.random(in: 2...9, using: &chance)).map { randomChange(Int64($0 + 10), &chance) }
             var states: [[String: String]] = []
             for _ in 0..<2 {
@@ -101,7 +89,7 @@ struct ConvergenceTests {
     }
 
     /// A change of one record: as likely a delete or a create as an update, so that lives of it follow each other.
-    private func randomLife(_ sequence: Int64, _ chance: inout Generator) -> IncomingChange {
+    private func randomLife(_ sequence: Int64, _ chance: inout SeededGenerator) -> IncomingChange {
         let key = RecordKey("board", "b")
         let time = UInt64.random(in: 101...116, using: &chance)
         let device = ["a", "b", "c"].randomElement(using: &chance) ?? "a"
@@ -135,7 +123,7 @@ struct ConvergenceTests {
     func lives() throws {
         var compared = 0
         for seed in UInt64(0)..<10_000 {
-            var chance = Generator(state: seed &+ 1 << 32)
+            var chance = SeededGenerator(seed: seed &+ 1 << 32)
             let key = RecordKey("board", "b")
             let changes = (0..<Int.random(in: 3...8, using: &chance)).map { randomLife(Int64($0 + 2), &chance) }
             let first = change(.create, key, [field("p", 0, at: 100), field("q", 0, at: 100)], at: 100, "a", 1)
@@ -199,7 +187,7 @@ struct ConvergenceTests {
     @Test("a record's fields are what the greatest writes say, by a second reading of the contract")
     func oracle() throws {
         for seed in UInt64(0)..<2_000 {
-            var chance = Generator(state: seed &+ 7 << 40)
+            var chance = SeededGenerator(seed: seed &+ 7 << 40)
             let changes = (0..<8).map { randomChange(Int64($0 + 10), &chance) }.filter { $0.record.id == "b1" }
             let source = try MemorySource(entities: TestServer.entities)
             let all = [creates()[0]] + changes.shuffled(using: &chance)

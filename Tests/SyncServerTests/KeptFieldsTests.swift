@@ -1,20 +1,8 @@
 import SyncCore
+import SyncTesting
 import Testing
 
 @testable import SyncServer
-
-/// Chance from a seed, for the standard library's shuffles.
-private struct Chance: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
-        return mixed ^ (mixed >> 31)
-    }
-}
 
 @Suite("Fields that stay the text that they were kept as")
 struct KeptFieldsTests {
@@ -38,7 +26,7 @@ struct KeptFieldsTests {
         ]
     }
 
-    private func change(_ sequence: Int64, _ names: [String], _ chance: inout Chance) -> IncomingChange {
+    private func change(_ sequence: Int64, _ names: [String], _ chance: inout SeededGenerator) -> IncomingChange {
         let operation: Operation =
             sequence == 1
             ? .create : [.update, .update, .update, .update, .create, .delete].randomElement(using: &chance)!
@@ -69,7 +57,7 @@ struct KeptFieldsTests {
         "A record that is kept and read again before each change comes to the same as one that never was",
         arguments: 1...60)
     func sameAsInMemory(_ seed: UInt64) throws {
-        var chance = Chance(state: seed)
+        var chance = SeededGenerator(seed: seed)
         // Names that are not their own bytes are read as a whole; so both ways are gone.
         let names = seed % 3 == 0 ? Self.names : Self.names.filter { $0.utf8.allSatisfy { $0 >= 0x30 && $0 < 0x7b } }
         var inMemory = RecordState()

@@ -9,6 +9,17 @@ import Testing
 @Suite struct HistoryScenarioTests {
     private func model(_ stage: Stage) -> ModelServer { ModelServer(schema: Device.parsed, clock: stage.wall) }
 
+    /// A device with ten boards, and their server, which was put back to when it had nothing.
+    private func emptied(_ stage: Stage) async throws -> (ModelServer, Device) {
+        let server = model(stage)
+        let empty = server.backup()
+        let device = try stage.device(server)
+        for number in 0..<10 { try await device.addBoard("b-\(number)") }
+        _ = try await device.engine.sync(for: .seconds(10))
+        server.restore(empty)
+        return (server, device)
+    }
+
     @Test(
         "NET-22 another data set: the engine stops, keeps everything and says so; a later sync asks again and goes on")
     func otherDataset() throws {
@@ -110,12 +121,7 @@ import Testing
     @Test("DL-10 an emptied server removes nothing before the app says so, and unsent changes go meanwhile")
     func emptied() throws {
         try inVirtualTime { stage in
-            let server = model(stage)
-            let empty = server.backup()
-            let device = try stage.device(server)
-            for number in 0..<10 { try await device.addBoard("b-\(number)") }
-            _ = try await device.engine.sync(for: .seconds(10))
-            server.restore(empty)
+            let (_, device) = try await emptied(stage)
             try await device.addBoard("mine")
             let summary = try await device.engine.sync(for: .seconds(60))
             #expect(!summary.isInStep)
@@ -132,12 +138,7 @@ import Testing
     @Test("DL-10 seed 7376: while a full pass waits for the app's word tombstones are forgotten: it begins anew")
     func forgottenWhileItWaits() throws {
         try inVirtualTime { stage in
-            let server = model(stage)
-            let empty = server.backup()
-            let device = try stage.device(server)
-            for number in 0..<10 { try await device.addBoard("b-\(number)") }
-            _ = try await device.engine.sync(for: .seconds(10))
-            server.restore(empty)
+            let (server, device) = try await emptied(stage)
             let other = try stage.device(server, seed: 2)
             try await other.addBoard("kept")
             try await other.addBoard("late")

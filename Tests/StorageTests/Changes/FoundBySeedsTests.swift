@@ -304,40 +304,6 @@ struct FoundBySeedsTests {
         #expect(try await f.store.summary() == QueueSummary())
     }
 
-    @Test("Seed 349: a tombstone that waits is not forgotten when the parent's goes first")
-    func tombstoneUnderTombstone() async throws {
-        let f = try Fixture()
-        try await f.applyBoard()
-        try f.sql("UPDATE board SET name = 'B' WHERE id = 'b1'")
-        try f.insertCard("n")
-        let claim = try await f.claim()
-        try await f.apply(
-            record("card", "c1", 9, [:], .deleted), record("list", "l1", 10, [:], .deleted),
-            record("board", "b1", 11, [:], .deleted))
-        #expect(try f.hasCard("n"))
-        try await f.settle(
-            (claim.keys[0], .merged(record("board", "b1", 11, [:], .deleted))),
-            (claim.keys[1], .merged(record("card", "n", 12, [:], .deleted))))
-        #expect(try f.int("SELECT count(*) FROM list") == 0)
-        #expect(try await f.store.position().held == 0)
-    }
-
-    @Test("Seed 486: cards that a tombstone waited for come back with their list, which lives again")
-    func tombstoneThatWaited() async throws {
-        let f = try Fixture()
-        try await f.applyBoard()
-        try f.insertCard("n", name: "New")
-        let claim = try await f.claim()
-        try await f.apply(record("list", "l1", 14, [:], .deleted), record("card", "c1", 15, [:], .deleted))
-        #expect(try f.hasCard("n"))
-        // The answer's page leaves the card out, and says that somebody brought the list back.
-        try await f.settle((claim.keys[0], .applied(17)))
-        try await f.apply(record("list", "l1", 16, ["name": "List", "idBoard": "b1", "pos": 1.0]))
-        #expect(try f.card("name", "n") == "New")
-        #expect(try !f.hasCard("c1"))
-        #expect(try await f.store.position().held == 0)
-    }
-
     @Test("I11: a card stays when its list's old board dies before the page says where the list is now")
     func movedBeforeTheBoardDied() async throws {
         let f = try Fixture()
@@ -409,29 +375,6 @@ struct FoundBySeedsTests {
         #expect(try f.card("name") == "B")
     }
 
-    @Test("Seed 264: what was held is older than a verdict, also where no full pass ever ran")
-    func heldBelowVerdict() async throws {
-        let f = try Fixture()
-        try await f.applyBoard()
-        try f.sql("DELETE FROM card WHERE id = 'c1'")
-        try f.sql("DELETE FROM list WHERE id = 'l1'")
-        let claim = try await f.claim()
-        try await f.settle((claim.keys[0], .applied(4)), (claim.keys[1], .refused()))
-        try f.insertCard("n")
-        let create = try await f.claim()
-        try await f.settle((create.keys[0], .refused()))
-        // Held up by the card, which is tried again with it and dies with the list.
-        _ = try await f.store.retry(claim.keys[1])
-        _ = try await f.store.retry(create.keys[0])
-        #expect(try await f.store.position().held == 1)
-        let again = try await f.claim()
-        #expect(again.told == ["delete list l1", "create card n"])
-        try await f.settle(
-            (again.keys[0], .applied(5)), (again.keys[1], .merged(record("card", "n", 6, [:], .deleted))))
-        #expect(try f.int("SELECT count(*) FROM list") == 0)
-        #expect(try await f.store.position().held == 0)
-    }
-
     @Test("Seed 85: a create without a verdict, of which the page tells already, adds nothing to its own sums")
     func createOverItsRecord() async throws {
         let f = try Fixture()
@@ -450,34 +393,6 @@ struct FoundBySeedsTests {
         try await f.settle((again.keys[0], .applied(4)), (again.keys[1], .applied(5)))
         #expect(try f.card("votes", "none") == nil)
         #expect(try f.card("votes", "some") == "3")
-    }
-
-    @Test("Seed 702: a delete that is done ends what waits of the record for its parent")
-    func deletedWhileHeld() async throws {
-        let f = try Fixture()
-        try await f.applyBoard()
-        try f.sql("DELETE FROM card WHERE id = 'c1'")
-        try f.sql("DELETE FROM list WHERE id = 'l1'")
-        let claim = try await f.claim()
-        #expect(claim.changes.map(\.change.baseVersion) == [3, 2])
-        try await f.settle((claim.keys[0], .unanswered), (claim.keys[1], .unanswered))
-        // The same history again, under another name: the list does not show here, so its card waits.
-        let list = record("list", "l1", 2, ["name": "List", "idBoard": "b1", "pos": 1.0])
-        try await f.store.beginFullPass(epoch: "e-2")
-        _ = try await f.store.apply(
-            PageSlice(
-                records: [
-                    record("board", "b1", 1, ["name": "Board"]), list,
-                    record("card", "c1", 3, ["name": "Card", "idList": "l1", "pos": 1.0]),
-                ], from: 0, checkpoint: 3, epoch: "e-2"))
-        _ = try await f.store.endFullPass(confirmed: true)
-        #expect(try await f.store.position().held == 1)
-        // The list lives on; the card's tombstone is left out, since it was deleted over the version that waits here.
-        let again = try await f.claim()
-        try await f.settle((again.keys[0], .applied(4)), (again.keys[1], .merged(list)))
-        #expect(try f.text("SELECT name FROM list") == "List")
-        #expect(try !f.hasCard())
-        #expect(try await f.store.position().held == 0)
     }
 
     @Test("Seed 240: what an earlier device may have sent keeps its stamps when the clock is set right")
@@ -512,46 +427,5 @@ struct FoundBySeedsTests {
         // The last word on this device is the last word on the server.
         #expect(after[2] > after[0] && after[3] > after[2])
         #expect(after[3].milliseconds < before[3].stamp.milliseconds + 1_000)
-    }
-
-    @Test("Seeds 1557, 71715: what waited here for its parent is held no more once the server did this device's delete")
-    func heldAndDeleted() async throws {
-        let f = try Fixture()
-        try await f.applyBoard()
-        try f.insertCard("n")
-        let create = try await f.claim()
-        try await f.settle((create.keys[0], .unanswered))
-        try f.sql("DELETE FROM card WHERE id = 'n'")
-        try f.sql("DELETE FROM list WHERE id = 'l1'")
-        try await f.apply(record("card", "n", 20, ["name": "N", "idList": "l1", "pos": 1.0]))
-        #expect(try await f.store.position().held == 1)
-        let claim = try await f.claim()
-        try #require(claim.told.prefix(2) == ["create card n", "delete card n"])
-        try await f.settle((claim.keys[0], .applied(20)))
-        #expect(try await f.store.position().held == 1)
-        // The page leaves the tombstone out, since it follows from this change.
-        try await f.settle((claim.keys[1], .applied(21)))
-        #expect(try await f.store.position().held == 0)
-        #expect(try !f.hasCard("n"))
-    }
-
-    @Test("Seed 738: a card whose refused delete is given up waits on for its list, which is deleted here, unsent")
-    func refusedDeleteUnderDeletedList() async throws {
-        let f = try Fixture()
-        try await f.applyBoard()
-        let card = "c1"
-        try f.sql("DELETE FROM card WHERE id = '\(card)'")
-        try f.sql("DELETE FROM list WHERE id = 'l1'")
-        let claim = try await f.claim()
-        try #require(claim.told.first == "delete card \(card)")
-        try await f.settle((claim.keys[0], .refused("forbidden")), (claim.keys[1], .unanswered))
-        let held = try f.int("SELECT count(*) FROM sync_held WHERE id = '\(card)'")
-        #expect(held == 1)
-        _ = try await f.store.discard(claim.keys[0])
-        #expect(try f.int("SELECT count(*) FROM sync_held WHERE id = '\(card)'") == 1)
-        #expect(try !f.hasCard(card))
-        // The list is refused as well, and comes back with its card.
-        try await f.settle((claim.keys[1], .refused("forbidden")))
-        #expect(try f.hasCard(card))
     }
 }

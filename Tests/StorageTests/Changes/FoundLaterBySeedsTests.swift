@@ -241,6 +241,23 @@ struct FoundLaterBySeedsTests {
         }
     }
 
+    /// A full pass brings the board, its list and these, and no tombstone; then the one change that is queued gets its verdict
+    /// again.
+    private func settleAfterFullPass(
+        _ f: Fixture, _ others: [ServerRecord], _ verdict: Settlement.Outcome.Kind, confirmed: Bool, isThere: Bool
+    ) async throws {
+        try await f.store.beginFullPass(epoch: nil)
+        let list = record("list", "l1", 2, ["name": "List", "idBoard": "b1", "pos": 1.0])
+        let live = [list] + others + [record("board", "b1", 9, ["name": "Board"])]
+        _ = try await f.store.apply(PageSlice(records: live, from: 0, checkpoint: 9, epoch: Fixture.epoch))
+        #expect(try await f.store.endFullPass(confirmed: confirmed) == .removed(0))
+        let again = try await f.claim()
+        _ = try await f.store.settle(
+            Settlement(outcomes: [.init(changeID: again.keys[0], kind: verdict, isRepeated: true)]), claim: nil)
+        #expect(try f.int("SELECT count(*) FROM sync_event WHERE kind = 'died'") == (isThere ? 0 : 1))
+        #expect(try await f.store.queued().isEmpty)
+    }
+
     @Test("Seed 42172: a create that was done once made a record that is dead by now where no page told of it")
     func forgottenTombstone() async throws {
         for (version, isThere) in [(5, false), (12, true)] as [(Int64, Bool)] {
@@ -250,21 +267,9 @@ struct FoundLaterBySeedsTests {
             let create = try await f.claim()
             try await f.settle((create.keys[0], .unanswered))
             // Somebody else deletes it; the server has forgotten that by now, and asks for a full pass.
-            try await f.store.beginFullPass(epoch: nil)
-            let live = [
-                record("list", "l1", 2, ["name": "List", "idBoard": "b1", "pos": 1.0]),
-                record("card", "c1", 3, ["name": "Card", "idList": "l1", "pos": 1.0]),
-                record("board", "b1", 9, ["name": "Board"]),
-            ]
-            _ = try await f.store.apply(PageSlice(records: live, from: 0, checkpoint: 9, epoch: Fixture.epoch))
-            #expect(try await f.store.endFullPass(confirmed: false) == .removed(0))
-            let again = try await f.claim()
-            _ = try await f.store.settle(
-                Settlement(outcomes: [.init(changeID: again.keys[0], kind: .applied(version), isRepeated: true)]),
-                claim: nil)
+            let card = record("card", "c1", 3, ["name": "Card", "idList": "l1", "pos": 1.0])
+            try await settleAfterFullPass(f, [card], .applied(version), confirmed: false, isThere: isThere)
             #expect(try f.hasCard("n") == isThere)
-            #expect(try f.int("SELECT count(*) FROM sync_event WHERE kind = 'died'") == (isThere ? 0 : 1))
-            #expect(try await f.store.queued().isEmpty)
             #expect(try await f.store.position().held == 0)
         }
     }
@@ -304,19 +309,8 @@ struct FoundLaterBySeedsTests {
             try f.sql("UPDATE card SET name = 'Mine' WHERE id = 'c1'")
             let update = try await f.claim()
             try await f.settle((update.keys[0], .unanswered))
-            try await f.store.beginFullPass(epoch: nil)
-            let live = [
-                record("list", "l1", 2, ["name": "List", "idBoard": "b1", "pos": 1.0]),
-                record("board", "b1", 9, ["name": "Board"]),
-            ]
-            _ = try await f.store.apply(PageSlice(records: live, from: 0, checkpoint: 9, epoch: Fixture.epoch))
-            #expect(try await f.store.endFullPass(confirmed: true) == .removed(0))
-            let again = try await f.claim()
-            _ = try await f.store.settle(
-                Settlement(outcomes: [.init(changeID: again.keys[0], kind: verdict, isRepeated: true)]), claim: nil)
+            try await settleAfterFullPass(f, [], verdict, confirmed: true, isThere: isThere)
             #expect(try f.hasCard() == isThere)
-            #expect(try f.int("SELECT count(*) FROM sync_event WHERE kind = 'died'") == (isThere ? 0 : 1))
-            #expect(try await f.store.queued().isEmpty)
         }
     }
 
