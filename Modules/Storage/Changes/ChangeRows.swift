@@ -65,6 +65,18 @@ enum ChangeRows {
         return db.changesCount > 0
     }
 
+    /// A change that waits is to wait no more, or goes: whether those of its record behind it wait for anything else is for the
+    /// next claim to say (Decision 265).
+    static func release(_ db: Database, behind change: StoredChange) throws {
+        guard change.blockedBy != nil else { return }
+        let sql = """
+            UPDATE sync_change SET state = CASE state WHEN 5 THEN 2 ELSE 0 END, blockedBy = NULL
+            WHERE entity = ? AND id = ? AND position > ? AND state IN (3, 5)
+            """
+        try db.cachedStatement(sql: sql)
+            .execute(arguments: [change.record.entity, change.record.id, change.position])
+    }
+
     /// What waits for one change waits for another from now on.
     static func hand(_ db: Database, blockedBy key: String, to other: String) throws {
         let sql = "UPDATE sync_change SET blockedBy = ? WHERE state <> 0 AND state IN (3, 5) AND blockedBy = ?"

@@ -1,7 +1,8 @@
 import GRDB
 import SyncCore
 
-/// What a change needs that was not accepted: the create of its record, or of one that it refers to.
+/// What a change needs that was not accepted: the create of its record, or of one that it refers to; or what stands before it
+/// in the queue, of the same record, and waits for such a one (Decision 265).
 ///
 /// Each such change waits for the *root*, the create that was set aside, however many are between.
 struct Needs {
@@ -22,7 +23,19 @@ struct Needs {
                 return Aside(record: record, position: 0, key: root, root: root, isFailed: false)
             }
         }
-        return nil
+        return try waiting(db, before: change)
+    }
+
+    /// The first change of the same record that waits, before this one.
+    private func waiting(_ db: Database, before change: StoredChange) throws -> Aside? {
+        let sql = """
+            SELECT position, key, blockedBy FROM sync_change
+            WHERE entity = ? AND id = ? AND position < ? AND state IN (3, 5) ORDER BY position LIMIT 1
+            """
+        let arguments: StatementArguments = [change.record.entity, change.record.id, change.position]
+        guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: arguments) else { return nil }
+        return Aside(
+            record: change.record, position: row[0], key: row[1], root: row[2] ?? row[1], isFailed: false)
     }
 
     /// A create that is set aside, or itself waits for one.
@@ -62,7 +75,8 @@ struct Needs {
     ///
     /// One pass in the queue's order, so that what needs a blocked create is found in the same pass.
     func mark(_ db: Database, after position: Int64) throws {
-        try block(db, following(db, position, among: asides(db).roots))
+        let asides = try asides(db)
+        try block(db, following(db, position, among: asides.roots, and: asides.waiting))
         try noteChecked(db)
     }
 
@@ -78,25 +92,44 @@ struct Needs {
             db.cachedStatement(sql: "SELECT value FROM sync_meta WHERE key = 'needsChecked'"))
         let latest = "SELECT 1 FROM sync_change WHERE position > ? LIMIT 1"
         guard try Row.fetchOne(db.cachedStatement(sql: latest), arguments: [checked ?? 0]) != nil else { return [] }
-        let (roots, refused) = try asides(db)
-        return try following(db, checked ?? 0, among: roots).filter { !refused.contains($0.record) }
+        let asides = try asides(db)
+        return try following(db, checked ?? 0, among: asides.roots, and: asides.waiting)
+            .filter { !asides.refused.contains($0.record) }
     }
 
-    /// The records whose create is set aside or waits, each with its root; and those whose own create was set aside.
-    private func asides(_ db: Database) throws -> (roots: [RecordKey: String], refused: Set<RecordKey>) {
-        var roots = try Drafts.localRoots(db)
+    /// What others may have to wait for.
+    private struct Asides {
+        /// The records whose create is set aside or waits, each with its root.
+        var roots: [RecordKey: String]
+        /// Those whose own create was set aside.
         var refused: Set<RecordKey> = []
+        /// The first change of a record that waits and is no create.
+        var waiting: [RecordKey: Waiting] = [:]
+    }
+
+    /// A change that waits: where it stands, and for what.
+    struct Waiting: Hashable {
+        var position: Int64
+        var root: String
+    }
+
+    private func asides(_ db: Database) throws -> Asides {
+        var asides = Asides(roots: try Drafts.localRoots(db))
         let sql = """
-            SELECT entity, id, coalesce(blockedBy, key), state FROM sync_change
-            WHERE state <> 0 AND state IN (3, 4, 5) AND operation = 0
+            SELECT entity, id, coalesce(blockedBy, key), state, operation, position FROM sync_change
+            WHERE state <> 0 AND state IN (3, 4, 5) AND (state <> 4 OR operation = 0)
             """
         let rows = try Row.fetchCursor(db.cachedStatement(sql: sql))
         while let row = try rows.next() {
             let record = RecordKey(row[0], row[1])
-            roots[record] = row[2]
-            if row[3] == StoredChange.State.failed.rawValue { refused.insert(record) }
+            if Operation(number: row[4]) == .create {
+                asides.roots[record] = row[2]
+                if row[3] == StoredChange.State.failed.rawValue { asides.refused.insert(record) }
+            } else if asides.waiting[record].map({ $0.position > row[5] }) ?? true {
+                asides.waiting[record] = Waiting(position: row[5], root: row[2])
+            }
         }
-        return (roots, refused)
+        return asides
     }
 
     private func block(_ db: Database, _ changes: [Following]) throws {
@@ -124,10 +157,14 @@ struct Needs {
     }
 
     /// The changes behind `position`, blocked ones left out, that need one of the records, each with the root of that one.
+    /// - Parameter waiting: what waits by itself; what stands behind one of these, or behind one that is found, waits with it.
+    ///   `nil` where only what needs a record is asked for.
     func following(
-        _ db: Database, _ position: Int64, among roots: [RecordKey: String], withBlocked: Bool = false
+        _ db: Database, _ position: Int64, among roots: [RecordKey: String], and waiting: [RecordKey: Waiting]? = nil,
+        withBlocked: Bool = false
     ) throws -> [Following] {
         var roots = roots
+        var waiting = waiting
         // What cannot refer to any of them needs no look at its fields.
         var referring = self.referring(to: Set(roots.keys.map(\.entity)))
         let sql = """
@@ -143,6 +180,7 @@ struct Needs {
             if root == nil, operation != .delete, referring.contains(record.entity) {
                 root = try referred(db, row[0], by: record, in: roots)
             }
+            if root == nil, let before = waiting?[record], before.position < row[0] { root = before.root }
             guard let root else { continue }
             let state = StoredChange.State(rawValue: row[5])
             found.append(
@@ -152,6 +190,8 @@ struct Needs {
             if operation == .create {
                 roots[record] = root
                 referring.formUnion(self.referring(to: [record.entity]))
+            } else if waiting?[record] == nil {
+                waiting?[record] = Waiting(position: row[0], root: root)
             }
         }
         return found

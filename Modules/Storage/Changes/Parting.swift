@@ -87,6 +87,7 @@ extension Settling {
     private mutating func moveAway(
         _ db: Database, _ change: StoredChange, from gone: Set<RecordKey>, isDecided: Bool
     ) throws {
+        try ChangeRows.release(db, behind: change)
         let names = table.schema.references(of: change).filter { gone.contains($0.record) }.map(\.field)
         guard !names.isEmpty, isDecided || !change.wasSent, var work = try takeWork(db, change.record) else {
             // The next claim says whether it waits for anything else.

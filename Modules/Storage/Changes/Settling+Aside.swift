@@ -90,6 +90,7 @@ extension Settling {
             works[change.record] = work
         }
         try ChangeRows.setState(db, position: change.position, .failed)
+        try ChangeRows.release(db, behind: change)
         try Failures.insert(db, change, reason, doubt: doubt, now: now)
         try ChangeNotes.event(db, "setAside", of: change, detail: try ReasonCodec.json(reason), now: now)
         if let unit = change.unit {

@@ -300,6 +300,7 @@ struct Settling {
     /// The change's row goes.
     mutating func drop(_ db: Database, _ change: StoredChange) throws {
         try ChangeRows.delete(db, position: change.position)
+        try ChangeRows.release(db, behind: change)
         if change.state == .failed { try Failures.delete(db, key: change.key) }
         counted -= 1
     }

@@ -47,7 +47,7 @@ struct Invariants {
             // What was merged into another change is taken back with it.
             let heir = ledger.heir(of: entry.key)
             return ledger.fates[entry.key] == nil && ledger.fates[heir] == nil && !refused.contains(entry.key)
-                && !ledger.wasSetAside.contains(entry.key)
+                && !ledger.wasAside.contains(entry.key)
                 && waiting.contains(heir)
         }
         var found: [(String, String)] = []

@@ -40,10 +40,8 @@ struct Ledger {
     private(set) var byRecord: [RecordKey: [String]] = [:]
     /// What left the queue without a word of the server's or the app's, and the change that took it in.
     private(set) var absorbed: [String: String] = [:]
-    /// Keys that were seen set aside, or blocked by what was: others may pass them.
+    /// Keys that were seen set aside: others may pass them, and their record may be gone when they are tried again.
     private(set) var wasAside: Set<String> = []
-    /// Keys that were seen set aside themselves: their record may be gone when they are tried again.
-    private(set) var wasSetAside: Set<String> = []
     /// The queue when it was looked at last.
     private var queued: Set<String> = []
     private var known: Set<String> = []
@@ -82,10 +80,7 @@ struct Ledger {
 
     /// What is aside as the app asks for it to be tried again or given up: it may have been set aside since the last look.
     mutating func noteAside(_ facts: DeviceFacts) {
-        for change in facts.queue where change.state >= 3 {
-            wasAside.insert(change.key)
-            if change.state == 4 { wasSetAside.insert(change.key) }
-        }
+        for change in facts.queue where change.state == 4 { wasAside.insert(change.key) }
     }
 
     /// Takes over what the queue holds now, and finds out what took in what is not there any more.

@@ -291,6 +291,50 @@ import Testing
         #expect(try await fixture.store.failures().isEmpty)
     }
 
+    @Test("QUE-07 seed 6810: what follows a change of its record that waits, waits with it, and goes after it")
+    func behindWhatWaits() async throws {
+        let fixture = try Fixture()
+        try await fixture.applyBoard()
+        try fixture.insertCard("c2")
+        try await fixture.drain()
+        try fixture.sql("INSERT INTO list (id, name, idBoard) VALUES ('A', 'A', 'b1')")
+        let claim = try await fixture.claim()
+        try await fixture.settle((claim.keys[0], .refused()))
+        try fixture.sql("UPDATE card SET idList = 'A' WHERE id = 'c1'")
+        try fixture.sql("UPDATE card SET name = 'other' WHERE id = 'c2'")
+        try fixture.sql("DELETE FROM card WHERE id = 'c1'")
+        // Before a claim has marked them, and after it.
+        let states = ["update card c1 blocked", "update card c2 pending", "delete card c1 blocked"]
+        #expect(try await fixture.states() == states)
+        #expect(try await fixture.claim().told == ["update card c2"])
+        #expect(try await fixture.store.summary().blocked == 2)
+        try fixture.sql("UPDATE card SET name = 'again' WHERE id = 'c2'")
+        let retried = try await fixture.store.retry(claim.keys[0])
+        let next = try await fixture.claim()
+        #expect(next.keys.first == retried)
+        #expect(next.told.filter { $0.hasSuffix("c1") } == ["update card c1", "delete card c1"])
+    }
+
+    @Test("QUE-04 what waits behind a change that is taken back waits for nothing that it does not need")
+    func behindWhatIsTakenBack() async throws {
+        let fixture = try Fixture()
+        try await fixture.applyBoard()
+        try fixture.insertCard("c2")
+        try await fixture.drain()
+        try fixture.sql("INSERT INTO list (id, name, idBoard) VALUES ('A', 'A', 'b1')")
+        let claim = try await fixture.claim()
+        try await fixture.settle((claim.keys[0], .refused()))
+        try fixture.sql("UPDATE card SET idList = 'A' WHERE id = 'c1'")
+        try fixture.sql("UPDATE card SET name = 'other' WHERE id = 'c2'")
+        try fixture.sql("UPDATE card SET name = 'mine' WHERE id = 'c1'")
+        #expect(try await fixture.claim().told == ["update card c2"])
+        let moving = try #require(try await fixture.store.queued().first { $0.change.record.id == "c1" })
+        #expect(try await fixture.store.cancel(moving.change.id) == .cancelled([moving.change.id]))
+        let next = try await fixture.claim()
+        #expect(next.told.contains("update card c1"))
+        #expect(next.changes.first { $0.change.record.id == "c1" }?.change.fields["name"]?.new == .string("mine"))
+    }
+
     @Test("DAT-09 a child refused for a parent whose create was set aside is blocked by it, and stays")
     func missingParent() async throws {
         let fixture = try Fixture()
