@@ -43,7 +43,7 @@ extension Store {
             }
             let here = try Self.here(db, names.subtracting(next.asked.keys), schema)
             next.choose(names, dropped: dropped, isLess: isLess, here: here)
-            let removed = try context.derivingAll(db, now: now) { try Self.evict(db, &next, schema) }
+            let removed = try context.derivingAll(db, now: now) { try Self.evict(db, &next, context.changes) }
             try next.write(db)
             return removed
         }
@@ -78,14 +78,13 @@ extension Store {
             return try scopes.leaving.isEmpty && !HeldRecords.hasStrays(db)
         }
         guard !isIdle else { return 0 }
-        let schema = schema
         let now = now
         let removed = try perform("taking dropped roots away") { db -> Int in
             guard var scopes = try Scopes.read(db) else { return 0 }
             let before = scopes
             let removed = try context.derivingAll(db, now: now) {
                 let strays = try isPulled ? dropStrays(db, scopes, now) : 0
-                return try strays + Self.evict(db, &scopes, schema)
+                return try strays + Self.evict(db, &scopes, context.changes)
             }
             if scopes != before { try scopes.write(db) }
             return removed
@@ -115,12 +114,12 @@ extension Store {
         return Scopes(asked: all(at: checkpoint), open: open.map(all))
     }
 
-    private static func evict(_ db: Database, _ scopes: inout Scopes, _ schema: Schema) throws -> Int {
+    private static func evict(_ db: Database, _ scopes: inout Scopes, _ changes: ChangeTable) throws -> Int {
         var removed = 0
         try RowWriter.applying(db) {
             for name in scopes.leaving.keys.sorted() {
                 guard let root = RecordKey(scopeName: name) else { continue }
-                let result = try Eviction.evict(db, root, schema)
+                let result = try Eviction.evict(db, root, changes)
                 removed += result.removed.count
                 if result.isComplete { scopes.leaving[name] = nil }
             }

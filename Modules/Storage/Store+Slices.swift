@@ -95,7 +95,7 @@ extension Store {
                     let (taken, isLast) = try apply(db, applier)
                     var part = Part(report: applier.report, taken: taken, isLast: isLast)
                     if isSwept, isLast, try !HeldRecords.isEmpty(db) {
-                        let removed = try Eviction.evictStrays(db, context.schema)
+                        let removed = try Eviction.evictStrays(db, context.changes)
                         part.report.deleted += removed.count
                         part.report.touched += removed
                     }

@@ -94,6 +94,43 @@ struct EvictionTests {
     }
 
     @Test(
+        "DL-21 seed 10665: what somebody moved under a root that is deleted here, unsent, does not go with the one it was in"
+    )
+    func movedUnderDeleted() async throws {
+        let f = try await Fixture.twoBoards()
+        try f.sql("DELETE FROM board WHERE id = 'b2'")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .unanswered))
+        try await f.apply(record("list", "l1", 5, ["name": "List", "idBoard": "b2"]))
+        #expect(try f.hasCard())
+        try await f.store.setScopes([two])
+        #expect(try !f.hasCard())
+        #expect(try f.int("SELECT count(*) FROM list") == 0)
+        let again = try await f.claim()
+        try await f.settle((again.keys[0], .merged(record("board", "b2", 6, ["name": "Theirs"]))))
+        let asked = try await f.store.position().scopes
+        _ = try await f.store.apply(
+            PageSlice(records: [], from: 6, checkpoint: 6, epoch: Fixture.epoch, scopes: asked))
+        #expect(try f.text("SELECT idBoard FROM list") == "b2")
+        #expect(try f.hasCard())
+        #expect(try await f.store.position().held == 0)
+    }
+
+    @Test("DL-21 seed 10665: nor does what stands beside something unsent under it")
+    func movedUnderDeletedWithUnsent() async throws {
+        let f = try await Fixture.twoBoards()
+        try f.insertCard("c2")
+        try await f.drain()
+        try f.sql("DELETE FROM board WHERE id = 'b2'")
+        try f.sql("UPDATE card SET name = 'Mine' WHERE id = 'c2'")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .unanswered), (claim.keys[1], .unanswered))
+        try await f.apply(record("list", "l1", 5_000, ["name": "List", "idBoard": "b2"]))
+        try await f.store.setScopes([two])
+        #expect(try f.hasCard() && f.hasCard("c2"))
+    }
+
+    @Test(
         "DL-21, DAT-19 what waits under nothing and is of an entity that an older program does not know is looked at once"
     )
     func undeclared() async throws {

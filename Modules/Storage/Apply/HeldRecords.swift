@@ -101,6 +101,16 @@ enum HeldRecords {
             arguments: [key.entity, key.id])
     }
 
+    /// The parent that a live record waits for.
+    static func awaited(_ db: Database, _ key: RecordKey) throws -> RecordKey? {
+        let sql = """
+            SELECT waitsEntity, waitsID FROM sync_held
+            WHERE entity = ? AND id = ? AND reason = '\(HeldRecord.Reason.parent.rawValue)' AND waitsID IS NOT NULL
+            """
+        let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [key.entity, key.id])
+        return row.map { RecordKey($0[0], $0[1]) }
+    }
+
     /// The one that is held of this record.
     static func find(_ db: Database, _ key: RecordKey) throws -> ServerRecord? {
         try fetch(db, "WHERE entity = ? AND id = ?", [key.entity, key.id]).first

@@ -15,7 +15,8 @@ enum Eviction {
     ///
     /// Where a row is moved, and the server has not said yes, what is under it is of two roots: on the server of the one that
     /// it came from, or that somebody moved it to since. So all of that stays, and that place, too, until it is decided.
-    static func evict(_ db: Database, _ root: RecordKey, _ schema: Schema) throws -> Result {
+    static func evict(_ db: Database, _ root: RecordKey, _ changes: ChangeTable) throws -> Result {
+        let schema = changes.schema
         var kept: Set<RecordKey> = []
         let family = try Removal.family(db, root, schema)
         for key in family.reversed() where try isQueued(db, key) {
@@ -29,19 +30,37 @@ enum Eviction {
             kept.insert(place)
             kept.formUnion(try ancestors(db, of: place, schema))
         }
-        return try evict(db, root, besides: kept, schema)
+        for key in try moved(db, in: family) where kept.contains(key) {
+            kept.formUnion(try Removal.family(db, key, schema))
+        }
+        return try evict(db, root, besides: kept, changes)
     }
 
+    /// What of a family waits for a parent that is not in it.
+    private static func moved(_ db: Database, in family: [RecordKey]) throws -> [RecordKey] {
+        try family.dropFirst().filter { key in
+            guard let parent = try HeldRecords.awaited(db, key) else { return false }
+            return !family.contains(parent)
+        }
+    }
+
+    /// What the server has moved to where it waits for a parent that is only deleted here, unsent, is not of this root any more:
+    /// its row goes, and it waits on, with what is under it (seed 10665).
     private static func evict(
-        _ db: Database, _ root: RecordKey, besides kept: Set<RecordKey>, _ schema: Schema
+        _ db: Database, _ root: RecordKey, besides kept: Set<RecordKey>, _ changes: ChangeTable
     ) throws -> Result {
+        let family = try Removal.family(db, root, changes.schema)
+        let moved = try moved(db, in: family).filter { !kept.contains($0) }
+        let below = try moved.flatMap { try Family(schema: changes.schema).known(db, under: $0) }
+        let staying = Set(moved).union(below.map(\.key))
         var result = Result(isComplete: kept.isEmpty)
-        for key in try Removal.family(db, root, schema).reversed() where !kept.contains(key) {
-            guard let entity = schema[key.entity] else { continue }
+        for key in family.reversed() where !kept.contains(key) {
+            guard let entity = changes.schema[key.entity] else { continue }
             if try RowWriter(entity).delete(db, key.id) { result.removed.append(key) }
             try StoredRecord.delete(db, key)
-            try HeldRecords.forget(db, key)
+            if !staying.contains(key) { try HeldRecords.forget(db, key) }
         }
+        for record in below { try changes.hold(db, record, .missingParent) }
         return result
     }
 
@@ -51,14 +70,14 @@ enum Eviction {
     /// For a device that asks for chosen roots, and has all of them as they are at one moment: what is under a root comes with
     /// all that it stands under, so this came for a root that is dropped by now, or by a verdict from under another one.
     /// - Returns: the records whose rows went.
-    static func evictStrays(_ db: Database, _ schema: Schema) throws -> [RecordKey] {
+    static func evictStrays(_ db: Database, _ changes: ChangeTable) throws -> [RecordKey] {
         var removed: [RecordKey] = []
         // Each once: what stays for what is unsent still waits, and so does what this program does not know.
         var seen: Set<RecordKey> = []
         while true {
-            let strays = try HeldRecords.strays(db, schema).filter { seen.insert($0).inserted }
+            let strays = try HeldRecords.strays(db, changes.schema).filter { seen.insert($0).inserted }
             guard !strays.isEmpty else { return removed }
-            for stray in strays { removed += try evict(db, stray, schema).removed }
+            for stray in strays { removed += try evict(db, stray, changes).removed }
         }
     }
 

@@ -34,7 +34,11 @@ struct Invariants {
         let queued = Set(facts.queue.map(\.record))
         return facts.rows.rows.keys.sorted().compactMap { key in
             if facts.versions[key] != nil || queued.contains(key) { return nil }
-            if facts.heldForUnsent.contains(key), hasUnsentBelow(key, queued) { return nil }
+            if facts.heldForUnsent.contains(key),
+                facts.parentsOfDeleted.contains(key) || hasUnsentBelow(key, queued.union(facts.parentsOfDeleted))
+            {
+                return nil
+            }
             return ("I4", "the row \(key) has neither a version nor a change")
         }
     }
