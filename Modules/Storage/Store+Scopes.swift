@@ -38,7 +38,7 @@ extension Store {
             let isLess = present == nil || !dropped.isEmpty
             if isLess, next.isOpen, try PassState.read(db).isRunning {
                 // What it brought may have left since, unheard.
-                try FullPass.beginAgain(db)
+                try FullPass.beginAgain(db, now: now)
                 next.restart()
             }
             let here = try Self.here(db, names.filter { next.asked[$0] ?? 0 == 0 }, schema)
