@@ -38,10 +38,10 @@ extension Store {
             let isLess = present == nil || !dropped.isEmpty
             if isLess, next.isOpen, try PassState.read(db).isRunning {
                 // What it brought may have left since, unheard.
-                try FullPass.beginAgain(db)
+                try FullPass.beginAgain(db, now: now)
                 next.restart()
             }
-            let here = try Self.here(db, names.subtracting(next.asked.keys), schema)
+            let here = try Self.here(db, names.filter { next.asked[$0] ?? 0 == 0 }, schema)
             next.choose(names, dropped: dropped, isLess: isLess, here: here)
             let removed = try context.derivingAll(db, now: now) { try Self.evict(db, &next, context.changes) }
             try next.write(db)

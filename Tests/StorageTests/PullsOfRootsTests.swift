@@ -198,6 +198,21 @@ struct PullsOfRootsTests {
         #expect(try await f.store.position().scopes == ["board:b5": 0])
     }
 
+    @Test(
+        "DL-21 seed 7624: who asked for everything anew, and chooses before it came, is told what left the rows that are here"
+    )
+    func chosenBeforeEverythingCame() async throws {
+        let f = try await Fixture.twoBoards()
+        try await f.store.setScopes([one, two])
+        try await f.store.setScopes(nil)
+        try await f.store.setScopes([one])
+        #expect(try await f.store.position().scopes == ["board:b1": 1])
+        let report = try await page(f, record("list", "l1", 9, [:], .gone), upTo: 10)
+        #expect(report.asksAgain)
+        #expect(try f.int("SELECT count(*) FROM card") == 0)
+        #expect(try await f.store.position().scopes == ["board:b1": 0])
+    }
+
     @Test("Roots as an earlier program wrote them are read")
     func earlierForm() throws {
         let scopes = try #require(try Scopes(json: #"{"asked":{"board:b1":4},"leaving":["board:b2"]}"#))

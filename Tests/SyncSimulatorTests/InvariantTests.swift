@@ -76,6 +76,36 @@ import Testing
         try store.database.close()
     }
 
+    @Test(
+        "Seed 7906: a create that was done in another history, refused in this one and tried again takes its delete along"
+    )
+    func doneInAnotherHistory() throws {
+        let path = NSTemporaryDirectory() + "invariants-\(UUID().uuidString)"
+        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+        defer {
+            do { try FileManager.default.removeItem(atPath: path) } catch { Issue.record(error) }
+        }
+        let schema = try Schema(SimulationSchema.entities)
+        let store = try Store(path: path + "/device.sqlite", schema: schema)
+        var parsed: [String: FieldValue] = [:]
+        let facts = try store.database.read { try DeviceFacts($0, schema, &parsed) }
+        for (isTriedAgain, accepted, isGone) in [
+            (false, ["k-1"], true), (true, ["k-1"], false), (true, ["k-1", "k-3"], true),
+        ] {
+            var ledger = Ledger()
+            for (sequence, operation) in [(1, SyncCore.Operation.create), (2, .delete)] {
+                ledger.add(
+                    Ledger.Entry(
+                        key: "k-\(sequence)", sequence: Int64(sequence), record: RecordKey("board", "b"),
+                        operation: operation, stamp: .zero, isOriginal: true))
+            }
+            if isTriedAgain { ledger.set(.succeeded(by: "k-3"), for: ["k-1"]) }
+            let lost = ledger.look(facts, accepted: Set(accepted), taken: [], refused: [])
+            #expect(lost.map(\.key) == (isGone ? ["k-2"] : []))
+        }
+        try store.database.close()
+    }
+
     private func found(_ store: Store, _ schema: Schema) throws -> [(String, String)] {
         var parsed: [String: FieldValue] = [:]
         let facts = try store.database.read { try DeviceFacts($0, schema, &parsed) }

@@ -193,7 +193,10 @@ extension SyncEngine {
         guard Self.isWhole(answer, of: claim) else {
             return machine.lacked(hasBatch: take.claim != nil)
         }
-        if isOutlived(position, answer.oldestVersion) { return machine.diverged(hasBatch: take.claim != nil) }
+        // One that was begun in this cycle goes on, whatever the clocks say.
+        if isOutlived(position, answer.oldestVersion), position.awaitsConfirmation || !machine.hasBegunPass {
+            return machine.diverged(hasBatch: take.claim != nil)
+        }
         let hasMore: Bool
         do {
             hasMore = try await apply(answer, &position, &report)
@@ -212,10 +215,10 @@ extension SyncEngine {
             hasBatch: take.claim != nil)
     }
 
-    /// Whether a full pass that waits for the app's word has to begin anew: it had all there was, and of what died since the
-    /// tombstones are not complete any more. The server does not say so by itself, since one that is under way must go on.
+    /// Whether a full pass that waits for the app's word, or began so long ago, has to begin anew: of what died since it brought it
+    /// the tombstones are not complete any more. The server does not say so by itself, since one that is under way must go on.
     private func isOutlived(_ position: SyncPosition, _ oldestVersion: Int64?) -> Bool {
-        guard let oldestVersion, position.isInFullPass, position.awaitsConfirmation else { return false }
+        guard let oldestVersion, position.mayBeOutlived(atMilliseconds: wallClock.nowMilliseconds) else { return false }
         let checkpoints = position.scopes.map { Array($0.values) } ?? [position.checkpoint]
         return checkpoints.contains { $0 != 0 && $0 < oldestVersion }
     }

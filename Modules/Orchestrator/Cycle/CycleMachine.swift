@@ -43,6 +43,9 @@ struct CycleMachine: Sendable {
     /// missing again where they had been asked for again.
     var mustPushWait: Bool { pushFailed != nil || incomplete > 1 }
 
+    /// Whether a full pass was begun, or gone on with, in this cycle.
+    var hasBegunPass: Bool { fullPasses > 0 }
+
     /// The first step after the queue was asked.
     mutating func begin(hasBatch: Bool) -> Step { next(hasBatch: hasBatch) }
 

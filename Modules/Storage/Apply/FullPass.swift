@@ -10,14 +10,15 @@ enum FullPass {
     static let threshold = 0.2
 
     /// Begins a pass, or goes on with one of the same epoch. One that had come to its end and waits for the app's word begins
-    /// anew: what it brought may have died since, and the tombstones be forgotten (Decision 241).
+    /// anew, and so does one that began too long ago: what it brought may have died since, and the tombstones be forgotten
+    /// (decisions 241 and 255).
     static func begin(_ db: Database, epoch: String?, now: Int64) throws {
         let state = try PassState.read(db)
         let known = try Meta.text(db, .epoch)
         let isNewEpoch = epoch != nil && epoch != known
         if state.isRunning, !isNewEpoch {
-            guard try Meta.integer(db, .passAwaits) == 1 else { return }
-            try beginAgain(db)
+            guard try SyncPosition(db).mayBeOutlived(atMilliseconds: now) else { return }
+            try beginAgain(db, now: now)
             return try Scopes.restart(db)
         }
         let number = state.number + 1
@@ -26,6 +27,7 @@ enum FullPass {
         try Meta.set(db, .passAwaits, 0)
         try Meta.set(db, .checkpoint, 0)
         try Meta.set(db, .openFrom, nil as Int64?)
+        try noteBeginning(db, now: now)
         try Scopes.restart(db)
         // A pass that another one replaces has removed nothing: what was in step before it still counts.
         let rows = state.isRunning ? try Meta.integer(db, .passRows) ?? 0 : try inStep(db)
@@ -45,14 +47,19 @@ enum FullPass {
 
     /// The pass that runs begins anew, in the same epoch: what it brought until now counts as not brought. The roots' own
     /// checkpoints are the caller's.
-    static func beginAgain(_ db: Database) throws {
+    static func beginAgain(_ db: Database, now: Int64) throws {
         let state = try PassState.read(db)
         try Meta.set(db, .pass, state.number + 1)
         if state.isOfNewEpoch { try Meta.set(db, .epochPass, state.number + 1) }
         try Meta.set(db, .passAwaits, 0)
         try Meta.set(db, .checkpoint, 0)
         try Meta.set(db, .openFrom, nil as Int64?)
+        try noteBeginning(db, now: now)
         try forgetHeld(db)
+    }
+
+    private static func noteBeginning(_ db: Database, now: Int64) throws {
+        try Meta.set(db, .passBegan, now + (ClockOffset.known(db) ?? 0))
     }
 
     /// All of it comes again, or is not there any more, but for what only unsent changes make.

@@ -53,6 +53,14 @@ struct Parting {
         }
     }
 
+    /// In a restored copy the device before may have had done what goes, by a try that nobody here knows of: the user's deletes of
+    /// what it made are for the server to hear (Decision 175, seed 2295).
+    /// - Parameter record: whose delete goes all the same.
+    mutating func keepDeletes(but record: RecordKey?) {
+        let made = Set(going.lazy.filter { $0.operation == .create && $0.device != nil }.map(\.record))
+        going.removeAll { $0.operation == .delete && $0.record != record && made.contains($0.record) }
+    }
+
     /// The same where only some of what goes is taken out of the queue.
     func only(_ changes: [StoredChange]) -> Parting {
         var parting = self

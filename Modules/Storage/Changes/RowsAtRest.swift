@@ -137,15 +137,18 @@ struct Family {
 
     /// What the server acknowledged of the records under this one, as their rows show it, parents first.
     ///
-    /// What a full pass has not brought yet is none of it: it comes again, or is not there any more.
+    /// What a full pass has not brought yet is none of it: it comes again, or is not there any more. Nor is what is held already: that
+    /// is the server's word, and the row may still show a change that was given up (seed 2798).
     func known(_ db: Database, under record: RecordKey, but others: Set<RecordKey> = []) throws -> [ServerRecord] {
         let below = try below(db, record)
         guard !below.isEmpty else { return [] }
         let pass = try PassState.read(db)
+        let hasHeld = try !HeldRecords.isEmpty(db)
         return try below.compactMap { child in
             guard !others.contains(child), let entity = schema[child.entity],
                 let stored = try StoredRecord.read(db, child), stored.version > 0, stored.base?.isLive != false,
-                try !pass.isNew(db, child), let fields = try RowWriter(entity).read(db, child.id)
+                try !pass.isNew(db, child), try !hasHeld || HeldRecords.version(db, child) ?? 0 < stored.version,
+                let fields = try RowWriter(entity).read(db, child.id)
             else { return nil }
             return ServerRecord(
                 key: child, version: stored.version, fields: fields.merging(stored.extra) { declared, _ in declared })

@@ -16,7 +16,12 @@ extension Settling {
             // Only what cannot be without the record: others of its unit are the user's as before.
             // And where the server has the record all the same, the delete is for the server to hear.
             var parting = try Parting(db, of: create, table.schema, withUnits: false)
-            if try isOnServer(create, db) { (parting.going, parting.staying) = ([create], []) }
+            if try isOnServer(create, db) {
+                (parting.going, parting.staying) = ([create], [])
+            } else {
+                // Where the id was taken, what may be there is somebody else's (Decision 199).
+                parting.keepDeletes(but: try isTaken(create, db) ? create.record : nil)
+            }
             let going = parting.going + parting.emptied(table.schema, isDecided: true)
             for change in going { try ChangeNotes.event(db, "cancelled", of: change, now: now) }
             try giveUp(db, parting, isDecided: true)
@@ -58,7 +63,12 @@ extension Settling {
     private func isOnServer(_ create: StoredChange, _ db: Database) throws -> Bool {
         guard let stored = try StoredRecord.read(db, create.record), stored.base?.isLive ?? (stored.version > 0)
         else { return false }
-        return try Failures.reason(db, key: create.key)?.code != Rejection.Code.idTaken.rawValue
+        return try !isTaken(create, db)
+    }
+
+    /// Whether a create was refused since there is a record of that id.
+    private func isTaken(_ create: StoredChange, _ db: Database) throws -> Bool {
+        try Failures.reason(db, key: create.key)?.code == Rejection.Code.idTaken.rawValue
     }
 
     /// A change that nobody can read is set aside; no row is reverted by it, since nothing is known of its values.

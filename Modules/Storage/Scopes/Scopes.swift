@@ -90,8 +90,8 @@ struct Scopes: Hashable {
     /// - Parameters:
     ///   - dropped: those that are here and not asked for any more.
     ///   - isLess: whether something is not asked for any more, here or not.
-    ///   - here: of those that were not asked for and have rows all the same, made here and acknowledged, the version from which
-    ///     what left them is to be told (Decision 240).
+    ///   - here: of those that are to begin at 0 and have rows all the same, the version from which what left them is to be told
+    ///     (Decision 240).
     mutating func choose(_ names: Set<String>, dropped: Set<String>, isLess: Bool, here: [String: Int64] = [:]) {
         let from = rolledBack()
         for name in dropped { leaving[name] = from[name] ?? 0 }
@@ -106,9 +106,9 @@ struct Scopes: Hashable {
         for name in names where asked[name] == nil {
             asked[name] = 0
             // One that comes back before it had left is caught up anew: some of its rows are gone.
-            let left = leaving.removeValue(forKey: name) ?? 0
-            if let from = left > 0 ? left : here[name] { returning[name] = from }
+            if let left = leaving.removeValue(forKey: name), left > 0 { returning[name] = left }
         }
+        for (name, version) in here where asked[name] == 0 && returning[name] == nil { returning[name] = version }
         if isLess {
             open = wanted
         } else if let began = open {

@@ -29,6 +29,8 @@ enum Meta {
         case pass, epochPass
         /// A full pass has begun and not ended; rows in step when it began; whether its end waits for the app's word.
         case passRuns, passRows, passAwaits
+        /// When the present or last full pass began, by the server's clock, milliseconds since 1970.
+        case passBegan
         /// Changes up to this sequence were made in an earlier epoch: they are first sent without `baseVersion`.
         case epochSequence
         /// The queue's schedule, as JSON.

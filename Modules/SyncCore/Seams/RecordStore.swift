@@ -14,8 +14,8 @@ public protocol RecordStore: Sendable {
     /// Notes how far the server's clock is ahead of this device's; stamps of what was never sent are shifted by what
     /// differs from the offset they were made with, order kept, where that is more than a second.
     func setClockOffset(milliseconds: Int64) async throws(StoreFailure)
-    /// Begins, or goes on with, a full pass under this epoch: the checkpoint is 0 again, unsent changes stay. One that waits
-    /// for the app's word begins anew.
+    /// Begins, or goes on with, a full pass under this epoch: the checkpoint is 0 again, unsent changes stay. One that
+    /// waits for the app's word, or has gone on for longer than tombstones are surely kept, begins anew.
     func beginFullPass(epoch: String?) async throws(StoreFailure)
     /// Ends a full pass: rows that it did not bring and that have no unsent change go, journalled first.
     /// - Parameter confirmed: the app's word, for an empty pass or the loss of more than 20 % of the rows in step.
@@ -50,6 +50,8 @@ public struct SyncPosition: Sendable, Hashable {
     public var isInFullPass: Bool
     /// A full pass ended in a loss that waits for the app's word.
     public var awaitsConfirmation: Bool
+    /// When the present or last full pass began, by the server's clock, milliseconds since 1970; `nil` where that is not known.
+    public var passBeganMilliseconds: Int64?
     /// Records that wait for something (a parent, a newer program), with their reason.
     public var held: Int
     /// The server's clock minus this device's, as last measured; `nil` before the first answer.
@@ -58,7 +60,8 @@ public struct SyncPosition: Sendable, Hashable {
     public init(
         deviceID: String, dataset: String? = nil, epoch: String? = nil, checkpoint: Int64 = 0,
         isInFullPass: Bool = false, awaitsConfirmation: Bool = false, held: Int = 0,
-        clockOffsetMilliseconds: Int64? = nil, scopes: [String: Int64]? = nil, isOpen: Bool = false
+        clockOffsetMilliseconds: Int64? = nil, scopes: [String: Int64]? = nil, isOpen: Bool = false,
+        passBeganMilliseconds: Int64? = nil
     ) {
         self.deviceID = deviceID
         self.dataset = dataset
@@ -70,6 +73,19 @@ public struct SyncPosition: Sendable, Hashable {
         self.clockOffsetMilliseconds = clockOffsetMilliseconds
         self.scopes = scopes
         self.isOpen = isOpen
+        self.passBeganMilliseconds = passBeganMilliseconds
+    }
+
+    /// Whether of what a full pass under way has brought, something may have died by now, and its tombstone be forgotten: it waits
+    /// for the app's word, perhaps for months, or it began so long ago that tombstones of then need not be kept any more.
+    ///
+    /// PROTOCOL.md has them kept for 90 days at least; a day of these is left for clocks that are off.
+    /// - Parameter milliseconds: now, by this device's clock, since 1970.
+    public func mayBeOutlived(atMilliseconds milliseconds: Int64) -> Bool {
+        guard isInFullPass else { return false }
+        if awaitsConfirmation { return true }
+        guard let began = passBeganMilliseconds else { return false }
+        return milliseconds + (clockOffsetMilliseconds ?? 0) - began >= 89 * 86_400_000
     }
 
     /// Whether everything that is asked for is here up to this version.

@@ -28,8 +28,8 @@ struct Ledger {
         case discarded
         /// The device died over it: taken back or not, only the file knows.
         case unsure
-        /// Another change stands in its place.
-        case succeeded
+        /// Another change stands in its place, under this key.
+        case succeeded(by: String)
         /// It was made after the backup that the device was restored from.
         case lostWithTheDevice
     }
@@ -144,11 +144,19 @@ struct Ledger {
             && entry.values.allSatisfy { (row[$0.key] ?? .null).isSame(as: $0.value) }
     }
 
-    /// Whether the record was made here and never came to the server: then its delete may go with it.
+    /// Whether the record was made here and never came to the server: then its delete may go with it. A create that was done, and
+    /// was tried again all the same, was done in another history and refused in this one: what stands in its place tells.
     private func wasMade(_ record: RecordKey, _ accepted: Set<String>) -> Bool {
         (byRecord[record] ?? []).contains {
-            entries[$0]?.operation == .create && !accepted.contains($0)
+            entries[$0]?.operation == .create && !accepted.contains(successor(of: $0))
         }
+    }
+
+    /// The last that was put in the place of a change by the app's trying it again; itself where none was.
+    private func successor(of key: String) -> String {
+        var key = key
+        while case .succeeded(let next)? = fates[key] { key = next }
+        return key
     }
 
     /// Whether any change of the record up to a sequence says something of a field; a create says something of all.

@@ -230,7 +230,7 @@ extension World {
             guard let next = settle(index, { try await $0.store.retry(key) }) else {
                 return noteUnsure(index, [key])
             }
-            if next != key { ledgers[index].set(.succeeded, for: [key]) }
+            if next != key { ledgers[index].set(.succeeded(by: next), for: [key]) }
             record.cover(.retried)
         }
     }

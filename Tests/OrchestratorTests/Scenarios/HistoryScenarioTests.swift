@@ -158,6 +158,44 @@ import Testing
         }
     }
 
+    @Test(
+        "DL-10 a full pass that stopped in its middle goes on, and begins anew where that was longer ago than tombstones are kept"
+    )
+    func stoppedInTheMiddle() throws {
+        for months in [0, 3] {
+            try inVirtualTime { stage in
+                let server = ModelServer(schema: Device.parsed, clock: stage.wall, pageLimit: 4)
+                let port = Port(server, clock: stage.clock)
+                let (a, b) = (try stage.device(server, seed: 1), try stage.device(port, seed: 2))
+                for number in 0..<10 { try await a.addBoard("b-\(number)") }
+                for device in [a, b] { _ = try await device.engine.sync(for: .seconds(10)) }
+                try await a.write("DELETE FROM board WHERE id = 'b-9'")
+                _ = try await a.engine.sync(for: .seconds(10))
+                server.forgetTombstones()
+                // The checkpoint has expired; the pass takes its first page, and stops.
+                port.next(.pass, .pass, .fail(.timedOut))
+                _ = await b.engine.syncNow()
+                let stopped = try await b.store.position()
+                #expect(stopped.isInFullPass && stopped.checkpoint > 0)
+                if months > 0 {
+                    try await a.write("DELETE FROM board WHERE id = 'b-0'")
+                } else {
+                    try await a.addBoard("c-0")
+                }
+                _ = try await a.engine.sync(for: .seconds(10))
+                stage.wall.advance(milliseconds: Int64(months) * 30 * 86_400_000)
+                server.forgetTombstones()
+                port.forget()
+                #expect(try await b.engine.sync(for: .seconds(60)).isInStep)
+                #expect(try a.rows("board") == b.rows("board"))
+                let isBegunAnew = port.requests.contains { $0.request.lastSyncVersion == 0 }
+                #expect(isBegunAnew == (months > 0))
+                try await a.end()
+                try await b.end()
+            }
+        }
+    }
+
     @Test("DL-13 a record that left the account goes without a delete, once what was sent of it is decided")
     func gone() throws {
         try inVirtualTime { stage in

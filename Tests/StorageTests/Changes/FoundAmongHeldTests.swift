@@ -40,6 +40,34 @@ struct FoundAmongHeldTests {
         #expect(try await f.store.position().held == 0)
     }
 
+    @Test(
+        "Seed 2798: a card whose move is given up with its refused list waits for its old list, not for the one that went",
+        arguments: [false, true])
+    func heldForItsOldList(hasEdit: Bool) async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('n', 'N', 'b1')")
+        let create = try await f.claim()
+        try await f.settle((create.keys[0], .refused("forbidden")))
+        try f.sql("UPDATE card SET idList = 'n' WHERE id = 'c1'")
+        if hasEdit { try f.sql("UPDATE card SET name = 'Mine' WHERE id = 'c1'") }
+        try f.sql("DELETE FROM list WHERE id = 'l1'")
+        let delete = try await f.claim()
+        try #require(delete.told == ["delete list l1"])
+        _ = try await f.store.discard(create.keys[0])
+        // An edit of the card goes on; until it is done the list that goes stands under it.
+        let rest = try await f.claim()
+        #expect(rest.told == (hasEdit ? ["update card c1"] : []) + ["delete list l1"])
+        for key in rest.keys where key != delete.keys[0] { try await f.settle((key, .applied(9))) }
+        #expect(try !f.hasCard())
+        #expect(try f.int("SELECT count(*) FROM list") == 0)
+        #expect(try f.text("SELECT waitsID FROM sync_held") == "l1")
+        try await f.settle((delete.keys[0], .refused("forbidden")))
+        #expect(try f.card("idList") == "l1")
+        #expect(try f.card("name") == (hasEdit ? "Mine" : "Card"))
+        #expect(try await f.store.position().held == 0)
+    }
+
     @Test("Seed 264: what was held is older than a verdict, also where no full pass ever ran")
     func heldBelowVerdict() async throws {
         let f = try Fixture()

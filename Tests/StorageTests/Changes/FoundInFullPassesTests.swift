@@ -144,6 +144,29 @@ struct FoundInFullPassesTests {
         #expect(try f.int("SELECT count(*) FROM list") == 0)
     }
 
+    @Test("A pass that began longer ago than tombstones are surely kept begins anew, by the server's clock")
+    func begunAnewAfterMonths() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        let day: Int64 = 86_400_000
+        try await f.store.setClockOffset(milliseconds: -day)
+        try await f.store.beginFullPass(epoch: nil)
+        _ = try await f.store.apply(
+            PageSlice(
+                records: [record("board", "b1", 1, ["name": "Board"])], from: 0, checkpoint: 1, epoch: Fixture.epoch))
+        try await f.store.setClockOffset(milliseconds: 88 * day - 1)
+        try await f.store.beginFullPass(epoch: nil)
+        #expect(try await f.store.position().checkpoint == 1)
+        // More than a second, for an offset to count as another one.
+        try await f.store.setClockOffset(milliseconds: 88 * day + 1_001)
+        try await f.store.beginFullPass(epoch: nil)
+        let position = try await f.store.position()
+        #expect(position.checkpoint == 0 && position.isInFullPass)
+        #expect(!position.mayBeOutlived(atMilliseconds: FixedClock().nowMilliseconds))
+        // What it had brought counts as not brought.
+        #expect(try await f.store.endFullPass(confirmed: false) == .awaitsConfirmation(missing: 3, of: 3))
+    }
+
     @Test("Seed 883: a repeated verdict does not stand for a full pass's page: the record may be long gone")
     func repeatedInPass() async throws {
         let f = try Fixture()

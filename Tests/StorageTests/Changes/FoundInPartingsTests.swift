@@ -105,6 +105,29 @@ struct FoundInPartingsTests {
         #expect(try !f.hasCard("k"))
     }
 
+    @Test("Seed 2295: in a restored copy the deletes go to the server of what the device before may have had done")
+    func deletesInACopy() async throws {
+        for (device, code, told) in [
+            (nil, "forbidden", []), ("restored-from", "forbidden", ["delete card k", "delete list n"]),
+            ("restored-from", "idTaken", ["delete card k"]),
+        ] as [(String?, String, [String])] {
+            let f = try await refusedList(code)
+            try f.sql("UPDATE sync_change SET device = ?", [device])
+            try f.sql("DELETE FROM list WHERE id = 'n'")
+            let claim = try await f.claim()
+            try #require(claim.told == told)
+            #expect(try await f.store.failures().isEmpty)
+            // Refused or done, there was nothing here that comes back.
+            if let key = claim.keys.first { try await f.settle((key, .refused("forbidden"))) }
+            if let key = claim.keys.dropFirst().first {
+                try await f.settle((key, .applied(version: nil, overwrote: [:], serverID: nil)))
+            }
+            #expect(try await f.store.queued().isEmpty)
+            #expect(try !f.hasCard("k"))
+            #expect(try f.int("SELECT count(*) FROM list WHERE id = 'n'") == 0)
+        }
+    }
+
     @Test("A discarded create takes along what is in it still, and says so before")
     func discarded() async throws {
         let f = try await refusedList()
@@ -243,12 +266,12 @@ struct FoundInPartingsTests {
     }
 
     /// A list whose create was refused, and a card that was made in it since.
-    private func refusedList() async throws -> Fixture {
+    private func refusedList(_ code: String = "forbidden") async throws -> Fixture {
         let f = try Fixture()
         try await f.applyBoard()
         try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('n', 'N', 'b1')")
         let claim = try await f.claim()
-        try await f.settle((claim.keys[0], .refused("forbidden")))
+        try await f.settle((claim.keys[0], .refused(code)))
         try f.insertCard("k", list: "n")
         return f
     }
