@@ -76,6 +76,39 @@ import Testing
         try store.database.close()
     }
 
+    @Test(
+        "Seed 3100: a copy may send, under a key, what the device before it took back after the backup; and nothing that nobody wrote"
+    )
+    func takenBackAfterTheBackup() throws {
+        let board = RecordKey("board", "b")
+        func update(_ name: String, from device: String?) -> Change {
+            Change(
+                id: "k-3", sequence: 3, record: board, operation: .update,
+                stamp: Stamp(milliseconds: 3, counter: 0),
+                fields: [
+                    "name": FieldDelta(old: "A", new: .string(name)), "closed": FieldDelta(old: true, new: false),
+                ], deviceID: device)
+        }
+        var ledger = Ledger()
+        for (sequence, field, value) in [(1, "name", "B"), (2, "name", "C"), (3, "closed", false)]
+            as [(Int64, String, FieldValue)]
+        {
+            ledger.add(
+                Ledger.Entry(
+                    key: "k-\(sequence)", sequence: sequence, record: board, operation: .update, stamp: .zero,
+                    values: [field: value], isOriginal: true))
+        }
+        func mayBe(_ name: String) -> Bool {
+            // The one before took the second change back; the copy has it still.
+            update(name, from: "a").mayBeCopy(of: update("B", from: nil)) {
+                ledger.names($0, $1, in: board, upTo: 3)
+            }
+        }
+        #expect(mayBe("B"))
+        #expect(mayBe("C"))
+        #expect(!mayBe("D"))
+    }
+
     private func found(_ store: Store, _ schema: Schema) throws -> [(String, String)] {
         var parsed: [String: FieldValue] = [:]
         let facts = try store.database.read { try DeviceFacts($0, schema, &parsed) }

@@ -151,10 +151,15 @@ struct Ledger {
         }
     }
 
-    /// Whether any change of the record up to a sequence says something of a field; a create says something of all.
-    func names(_ field: String, in record: RecordKey, upTo sequence: Int64) -> Bool {
-        (byRecord[record] ?? []).compactMap { entries[$0] }.contains {
-            $0.sequence <= sequence && ($0.operation == .create || !$0.isOriginal || $0.values[field] != nil)
+    /// Whether any change of the record up to a sequence says something of a field, or this very value; a create says something
+    /// of all.
+    func names(_ field: String, _ value: FieldValue?, in record: RecordKey, upTo sequence: Int64) -> Bool {
+        (byRecord[record] ?? []).compactMap { entries[$0] }.contains { entry in
+            guard entry.sequence <= sequence else { return false }
+            guard entry.isOriginal, entry.operation == .create || entry.values[field] != nil else {
+                return !entry.isOriginal
+            }
+            return value?.isSame(as: entry.values[field] ?? .null) ?? true
         }
     }
 
