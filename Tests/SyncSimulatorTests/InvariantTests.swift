@@ -109,6 +109,46 @@ import Testing
         #expect(!mayBe("D"))
     }
 
+    @Test(
+        "Seed 2729: an edit that ended its create's refusal went into the create, and not into what was written behind it"
+    )
+    func editOfRefused() throws {
+        let path = NSTemporaryDirectory() + "invariants-\(UUID().uuidString)"
+        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+        defer {
+            do { try FileManager.default.removeItem(atPath: path) } catch { Issue.record(error) }
+        }
+        let schema = try Schema(SimulationSchema.entities)
+        let store = try Store(path: path + "/device.sqlite", schema: schema)
+        var ledger = Ledger()
+        /// Runs the SQL, and returns the key of the change that it made.
+        func write(_ sql: String) throws -> String {
+            try store.database.write { try $0.execute(sql: sql) }
+            var made = try #require(try store.database.read { try Ledger.changes($0, above: 0) }.last)
+            made.isOriginal = true
+            ledger.add(made)
+            return made.key
+        }
+        func look(accepted: Set<String> = []) throws -> [Ledger.Entry] {
+            var parsed: [String: FieldValue] = [:]
+            let facts = try store.database.read { try DeviceFacts($0, schema, &parsed) }
+            return ledger.look(facts, accepted: accepted, taken: [], refused: [])
+        }
+        let create = try write("INSERT INTO board (id, name) VALUES ('b', 'B')")
+        try store.database.write { try $0.execute(sql: "UPDATE sync_change SET state = 4") }
+        let edit = try write("UPDATE board SET closed = 1")
+        let later = try write("UPDATE board SET name = 'C'")
+        #expect(try look().isEmpty)
+        // The create's successor takes the edit in, and is done before anybody looks.
+        ledger.add(
+            Ledger.Entry(key: "next", sequence: 4, record: RecordKey("board", "b"), operation: .create, stamp: .zero))
+        ledger.set(.succeeded, for: [create])
+        try store.database.write { try $0.execute(sql: "DELETE FROM sync_change WHERE key <> ?", arguments: [later]) }
+        #expect(try look(accepted: ["next"]).isEmpty)
+        #expect(ledger.heir(of: edit) == "next")
+        try store.database.close()
+    }
+
     private func found(_ store: Store, _ schema: Schema) throws -> [(String, String)] {
         var parsed: [String: FieldValue] = [:]
         let facts = try store.database.read { try DeviceFacts($0, schema, &parsed) }
