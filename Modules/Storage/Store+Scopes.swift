@@ -41,7 +41,7 @@ extension Store {
                 try FullPass.beginAgain(db)
                 next.restart()
             }
-            let here = try Self.here(db, names.subtracting(next.asked.keys), schema)
+            let here = try Self.here(db, names.filter(next.isFromStart), schema)
             next.choose(names, dropped: dropped, isLess: isLess, here: here)
             let removed = try context.derivingAll(db, now: now) { try Self.evict(db, &next, schema) }
             try next.write(db)
