@@ -41,7 +41,7 @@ extension Store {
                 try FullPass.beginAgain(db, now: now)
                 next.restart()
             }
-            let here = try Self.here(db, names.filter { next.asked[$0] ?? 0 == 0 }, schema)
+            let here = try Self.here(db, names.filter(next.isFromStart), schema)
             next.choose(names, dropped: dropped, isLess: isLess, here: here)
             let removed = try context.derivingAll(db, now: now) { try Self.evict(db, &next, context.changes) }
             try next.write(db)

@@ -77,6 +77,79 @@ import Testing
     }
 
     @Test(
+        "Seed 3100: a copy may send, under a key, what the device before it took back after the backup; and nothing that nobody wrote"
+    )
+    func takenBackAfterTheBackup() throws {
+        let board = RecordKey("board", "b")
+        func update(_ name: String, from device: String?) -> Change {
+            Change(
+                id: "k-3", sequence: 3, record: board, operation: .update,
+                stamp: Stamp(milliseconds: 3, counter: 0),
+                fields: [
+                    "name": FieldDelta(old: "A", new: .string(name)), "closed": FieldDelta(old: true, new: false),
+                ], deviceID: device)
+        }
+        var ledger = Ledger()
+        for (sequence, field, value) in [(1, "name", "B"), (2, "name", "C"), (3, "closed", false)]
+            as [(Int64, String, FieldValue)]
+        {
+            ledger.add(
+                Ledger.Entry(
+                    key: "k-\(sequence)", sequence: sequence, record: board, operation: .update, stamp: .zero,
+                    values: [field: value], isOriginal: true))
+        }
+        func mayBe(_ name: String) -> Bool {
+            // The one before took the second change back; the copy has it still.
+            update(name, from: "a").mayBeCopy(of: update("B", from: nil)) {
+                ledger.names($0, $1, in: board, upTo: 3)
+            }
+        }
+        #expect(mayBe("B"))
+        #expect(mayBe("C"))
+        #expect(!mayBe("D"))
+    }
+
+    @Test(
+        "Seed 2729: an edit that ended its create's refusal went into the create, and not into what was written behind it"
+    )
+    func editOfRefused() throws {
+        let path = NSTemporaryDirectory() + "invariants-\(UUID().uuidString)"
+        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+        defer {
+            do { try FileManager.default.removeItem(atPath: path) } catch { Issue.record(error) }
+        }
+        let schema = try Schema(SimulationSchema.entities)
+        let store = try Store(path: path + "/device.sqlite", schema: schema)
+        var ledger = Ledger()
+        /// Runs the SQL, and returns the key of the change that it made.
+        func write(_ sql: String) throws -> String {
+            try store.database.write { try $0.execute(sql: sql) }
+            var made = try #require(try store.database.read { try Ledger.changes($0, above: 0) }.last)
+            made.isOriginal = true
+            ledger.add(made)
+            return made.key
+        }
+        func look(accepted: Set<String> = []) throws -> [Ledger.Entry] {
+            var parsed: [String: FieldValue] = [:]
+            let facts = try store.database.read { try DeviceFacts($0, schema, &parsed) }
+            return ledger.look(facts, accepted: accepted, taken: [], refused: [])
+        }
+        let create = try write("INSERT INTO board (id, name) VALUES ('b', 'B')")
+        try store.database.write { try $0.execute(sql: "UPDATE sync_change SET state = 4") }
+        let edit = try write("UPDATE board SET closed = 1")
+        let later = try write("UPDATE board SET name = 'C'")
+        #expect(try look().isEmpty)
+        // The create's successor takes the edit in, and is done before anybody looks.
+        ledger.add(
+            Ledger.Entry(key: "next", sequence: 4, record: RecordKey("board", "b"), operation: .create, stamp: .zero))
+        ledger.set(.succeeded(by: "next"), for: [create])
+        try store.database.write { try $0.execute(sql: "DELETE FROM sync_change WHERE key <> ?", arguments: [later]) }
+        #expect(try look(accepted: ["next"]).isEmpty)
+        #expect(ledger.heir(of: edit) == "next")
+        try store.database.close()
+    }
+
+    @Test(
         "Seed 7906: a create that was done in another history, refused in this one and tried again takes its delete along"
     )
     func doneInAnotherHistory() throws {

@@ -4,7 +4,8 @@ import SyncCore
 /// What goes with a change that is given up, and what needed it and stays, since its record has moved away from there.
 ///
 /// A card that was made in a list, and is in another by now, needs that list's create only for the place where it was made
-/// (Decision 171). Members of a unit go together, wherever their records are by now.
+/// (Decision 171). What refers to the list, and is not under it, needs it only as long as it may come (Decision 250). Members of
+/// a unit go together, wherever their records are by now.
 struct Parting {
     /// In the queue's order; the change itself is among them.
     var going: [StoredChange]
@@ -17,7 +18,7 @@ struct Parting {
     init(_ db: Database, of change: StoredChange, _ schema: Schema, withUnits: Bool = true) throws {
         let all = try Dependants(schema: schema).closure(db, of: change, withUnits: withUnits)
         var shown: [RecordKey: [RecordKey]] = [:]
-        for record in Set(all.map(\.record)) { shown[record] = try Self.shownReferences(db, record, schema) }
+        for record in Set(all.map(\.record)) { shown[record] = try Self.shownParents(db, record, schema) }
         // By their places: what goes brings others along until nothing more does.
         var going: Set<Int64> = [change.position]
         var gone: Set<RecordKey> = []
@@ -43,12 +44,12 @@ struct Parting {
         staying = all.filter { !going.contains($0.position) }
     }
 
-    /// Of what stays, the updates that say nothing but a record that goes: with it they come to nothing, too.
+    /// Of what stays, the updates that say nothing but a parent that goes: with it they come to nothing, too.
     /// - Parameter isDecided: whether the server surely did nothing of what is given up; see ``Settling/giveUp(_:_:isDecided:)``.
     func emptied(_ schema: Schema, isDecided: Bool) -> [StoredChange] {
         staying.filter { change in
             guard change.operation == .update, isDecided || !change.wasSent else { return false }
-            let names = schema.references(of: change).filter { gone.contains($0.record) }.map(\.field)
+            let names = schema.parents(of: change).filter { gone.contains($0.record) }.map(\.field)
             return !names.isEmpty && Set(names) == Set(change.fields.keys)
         }
     }
@@ -69,15 +70,12 @@ struct Parting {
         return parting
     }
 
-    /// The records that a record's row names; `nil` where it has none.
-    private static func shownReferences(_ db: Database, _ record: RecordKey, _ schema: Schema) throws -> [RecordKey]? {
+    /// The parents that a record's row names; `nil` where it has no row.
+    private static func shownParents(_ db: Database, _ record: RecordKey, _ schema: Schema) throws -> [RecordKey]? {
         guard let entity = schema[record.entity], let row = try RowWriter(entity).read(db, record.id) else {
             return nil
         }
-        return entity.fields.compactMap { field in
-            guard let target = field.reference?.entity, case .string(let id)? = row[field.name] else { return nil }
-            return RecordKey(target, id)
-        }
+        return entity.parents(in: row)
     }
 }
 
@@ -91,12 +89,13 @@ extension Settling {
         try takeBack(db, parting.going)
     }
 
-    /// The change goes on, without the records that are given up: a successor, where it names one of them.
+    /// The change goes on, without the records that are given up: a successor, where it names one of them as its parent. What
+    /// it merely refers to may be gone, as it may be once both are on the server: it says on what the row says.
     private mutating func moveAway(
         _ db: Database, _ change: StoredChange, from gone: Set<RecordKey>, isDecided: Bool
     ) throws {
         try ChangeRows.release(db, behind: change)
-        let names = table.schema.references(of: change).filter { gone.contains($0.record) }.map(\.field)
+        let names = table.schema.parents(of: change).filter { gone.contains($0.record) }.map(\.field)
         guard !names.isEmpty, isDecided || !change.wasSent, var work = try takeWork(db, change.record) else {
             // The next claim says whether it waits for anything else.
             guard change.blockedBy != nil else { return }
@@ -140,6 +139,12 @@ extension Settling {
 }
 
 extension Schema {
+    /// Those of ``references(of:)`` that are the record's parents.
+    func parents(of change: StoredChange) -> [(field: String, record: RecordKey)] {
+        let parents = Set(self[change.record.entity]?.parents.map(\.name) ?? [])
+        return references(of: change).filter { parents.contains($0.field) }
+    }
+
     /// The records that a change's new values name, and by which field.
     func references(of change: StoredChange) -> [(field: String, record: RecordKey)] {
         guard change.operation != .delete, let entity = self[change.record.entity] else { return [] }

@@ -90,7 +90,7 @@ struct Scopes: Hashable {
     /// - Parameters:
     ///   - dropped: those that are here and not asked for any more.
     ///   - isLess: whether something is not asked for any more, here or not.
-    ///   - here: of those that are to begin at 0 and have rows all the same, the version from which what left them is to be told
+    ///   - here: of those that begin at 0 and have rows all the same, the version from which what left them is to be told
     ///     (Decision 240).
     mutating func choose(_ names: Set<String>, dropped: Set<String>, isLess: Bool, here: [String: Int64] = [:]) {
         let from = rolledBack()
@@ -103,18 +103,21 @@ struct Scopes: Hashable {
         }
         asked = asked.filter { names.contains($0.key) }
         returning = returning.filter { names.contains($0.key) }
-        for name in names where asked[name] == nil {
+        for name in names where isFromStart(name) {
             asked[name] = 0
             // One that comes back before it had left is caught up anew: some of its rows are gone.
-            if let left = leaving.removeValue(forKey: name), left > 0 { returning[name] = left }
+            let left = leaving.removeValue(forKey: name) ?? 0
+            if let from = left > 0 ? left : here[name] { returning[name] = from }
         }
-        for (name, version) in here where asked[name] == 0 && returning[name] == nil { returning[name] = version }
         if isLess {
             open = wanted
         } else if let began = open {
             open = wanted.merging(began) { $1 }
         }
     }
+
+    /// Whether nothing of a root counts as here, and it is not asked what left it.
+    func isFromStart(_ name: String) -> Bool { asked[name] ?? 0 == 0 && returning[name] == nil }
 
     /// Where the pull under way began, or where each root stands where there is none.
     ///

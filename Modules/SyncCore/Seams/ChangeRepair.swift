@@ -6,8 +6,8 @@ public protocol ChangeRepair: Sendable {
     func queued() async throws(StoreFailure) -> [QueuedChange]
     /// Everything set aside, oldest first.
     func failures() async throws(StoreFailure) -> [FailedChange]
-    /// The changes that would go with this one: what needs its record's create, and the members of its unit. Where the
-    /// implementer has rows, what has moved away from the record since is none of it.
+    /// The changes that would go with this one: what is under its record, where it is that one's create, and the members of its
+    /// unit. What merely refers to the record is none of it; where the implementer has rows, nor is what has moved away since.
     func dependants(of changeID: String) async throws(StoreFailure) -> [String]
     /// Puts a successor of a failed change in its place (or the change itself, where it is uncertain), and frees what it blocked.
     /// - Returns: the key of what is in the queue now.

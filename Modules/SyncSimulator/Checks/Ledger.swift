@@ -111,10 +111,12 @@ struct Ledger {
                 // has a lower sequence: it keeps the place of the change that it succeeds. A create takes no delete in: a create
                 // tried again stands before the delete that it goes with.
                 let behind = entry.isOriginal ? keys.dropFirst(place + 1) : keys.filter { $0 != key }[...]
-                let heir = behind.first {
-                    (queued.contains($0) || !known.contains($0)) && self.heir(of: $0) != key
-                        && !(entry.operation == .delete && entries[$0]?.operation == .create)
-                }
+                let heir =
+                    mended(entry, keys)
+                    ?? behind.first {
+                        (queued.contains($0) || !known.contains($0)) && self.heir(of: $0) != key
+                            && !(entry.operation == .delete && entries[$0]?.operation == .create)
+                    }
                 if let heir {
                     absorbed[key] = heir
                 } else if entry.operation != .delete || facts.rows.rows[record] != nil
@@ -135,6 +137,16 @@ struct Ledger {
         queued = present
         known = Set(entries.keys)
         return lost.sorted { $0.sequence < $1.sequence }
+    }
+
+    /// The successor of a refused create that an edit has just gone into: it stands in front of the edit, and what was written
+    /// behind that need not be in it (seed 2729).
+    private func mended(_ edit: Entry, _ keys: [String]) -> String? {
+        guard edit.operation == .update else { return nil }
+        return keys.first { key in
+            guard let next = entries[key], next.operation == .create, !next.isOriginal else { return false }
+            return !known.contains(key) && heir(of: key) != edit.key
+        }
     }
 
     /// Whether a create came behind a delete that was refused, and says what is there again without it: nothing is left of it.
@@ -159,10 +171,15 @@ struct Ledger {
         return key
     }
 
-    /// Whether any change of the record up to a sequence says something of a field; a create says something of all.
-    func names(_ field: String, in record: RecordKey, upTo sequence: Int64) -> Bool {
-        (byRecord[record] ?? []).compactMap { entries[$0] }.contains {
-            $0.sequence <= sequence && ($0.operation == .create || !$0.isOriginal || $0.values[field] != nil)
+    /// Whether any change of the record up to a sequence says something of a field, or this very value; a create says something
+    /// of all.
+    func names(_ field: String, _ value: FieldValue?, in record: RecordKey, upTo sequence: Int64) -> Bool {
+        (byRecord[record] ?? []).compactMap { entries[$0] }.contains { entry in
+            guard entry.sequence <= sequence else { return false }
+            guard entry.isOriginal, entry.operation == .create || entry.values[field] != nil else {
+                return !entry.isOriginal
+            }
+            return value?.isSame(as: entry.values[field] ?? .null) ?? true
         }
     }
 

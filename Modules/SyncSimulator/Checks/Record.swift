@@ -27,8 +27,8 @@ final class Record: @unchecked Sendable {
     private(set) var doneBy: [String: String] = [:]
     /// The same of restored devices, which send what was made under another id, by that key and the device's id.
     private var sentAgain: [String: Change] = [:]
-    /// Whether a device wrote this field of a change's record in the change, or before it.
-    var isWritten: (Int, Change, String) -> Bool = { _, _, _ in true }
+    /// Whether a device wrote this field of a change's record in the change, or before it; with a value, whether it wrote that.
+    var isWritten: (Int, Change, String, FieldValue?) -> Bool = { _, _, _, _ in true }
     /// Sees each request as it leaves a device.
     var onRequest: (ExchangeRequest, Int) -> Void = { _, _ in }
 
@@ -96,7 +96,7 @@ final class Record: @unchecked Sendable {
             var again = change
             again.deviceID = own.deviceID
             if again != own { violate("I2", "the key \(change.id) was sent with other content: \(own) then \(change)") }
-            if isCopy, !change.mayBeCopy(of: first, isWritten: { isWritten(device, change, $0) }) {
+            if isCopy, !change.mayBeCopy(of: first, isWritten: { isWritten(device, change, $0, $1) }) {
                 violate("I2", "the key \(change.id) was sent with other content: \(first) then \(change)")
             }
         }
@@ -156,23 +156,25 @@ final class Record: @unchecked Sendable {
 extension Change {
     /// Whether a restored device may send this under the key that the device before it sent `first` with: it has the stamps
     /// and the base version that it knows, the values before follow what comes of the changes before (Decision 155), and it may
-    /// have merged other neighbours into it (Decision 175). What both name is written alike; what only one names, the
-    /// device wrote in an earlier change.
-    fileprivate func mayBeCopy(of first: Change, isWritten: (String) -> Bool) -> Bool {
+    /// have merged other neighbours into it (Decision 175). What only one names, the device wrote in an earlier change; so it
+    /// did what one of them writes otherwise, since the device before took that back after the backup (seed 3100).
+    func mayBeCopy(of first: Change, isWritten: (String, FieldValue?) -> Bool) -> Bool {
         guard record == first.record, sequence == first.sequence, schemaVersion == first.schemaVersion,
             unit == first.unit, intent == first.intent,
             (operation == .delete) == (first.operation == .delete)
         else { return false }
         for name in Set(fields.keys).union(first.fields.keys) {
             guard let mine = fields[name], let theirs = first.fields[name] else {
-                guard isWritten(name) else { return false }
+                guard isWritten(name, nil) else { return false }
                 continue
             }
             // A create's fields are plain writes under every rule.
             guard operation != first.operation || mine.rule == theirs.rule else { return false }
             // What it writes is the same, as far as it is no difference.
             if mine.rule == .sum || mine.rule == .union { continue }
-            guard mine.new.isSame(as: theirs.new) || operation != first.operation else { return false }
+            guard mine.new.isSame(as: theirs.new) || operation != first.operation || isWritten(name, mine.new) else {
+                return false
+            }
         }
         return true
     }

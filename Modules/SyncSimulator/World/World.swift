@@ -62,8 +62,8 @@ final class World {
         }
         try setUp()
         record.onRequest = { [unowned self] request, device in self.saw(request, from: device) }
-        record.isWritten = { [unowned self] device, change, field in
-            self.ledgers[device].names(field, in: change.record, upTo: change.sequence)
+        record.isWritten = { [unowned self] device, change, field, value in
+            self.ledgers[device].names(field, value, in: change.record, upTo: change.sequence)
         }
     }
 

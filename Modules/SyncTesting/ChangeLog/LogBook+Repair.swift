@@ -112,8 +112,9 @@ extension LogBook {
             for place in range where !taken.contains(place) {
                 guard let entry = self[place] else { continue }
                 let isMember = entry.change.unit.map(units.contains) ?? false
+                // What merely refers to a record goes on without it.
                 let isNeedy =
-                    entry.needs.contains { (creates[$0] ?? place) < place }
+                    needs(of: entry.change, parentsOnly: true).contains { (creates[$0] ?? place) < place }
                     || entry.missing.map { creates[$0] != nil } ?? false
                 guard isMember || isNeedy else { continue }
                 taken.insert(place)

@@ -64,10 +64,11 @@ struct LogBook: Sendable {
         if tally[.failed, default: 0] + tally[.blocked, default: 0] > 0 { mayBlock = true }
     }
 
-    /// The record itself, and those that its reference fields name.
-    func needs(of change: Change) -> Set<RecordKey> {
+    /// The record itself, and those that its reference fields name, or its parents alone.
+    func needs(of change: Change, parentsOnly: Bool = false) -> Set<RecordKey> {
         var needs: Set = [change.record]
         for field in schema?[change.record.entity]?.fields ?? [] {
+            if parentsOnly, field.reference?.isParent == false { continue }
             if let reference = field.reference, case .string(let id)? = change.fields[field.name]?.new {
                 needs.insert(RecordKey(reference.entity, id))
             }

@@ -265,6 +265,35 @@ struct FoundInPartingsTests {
         #expect(try await f.store.failures().isEmpty)
     }
 
+    @Test(
+        "Seed 4877: what refers to a record that is given up, and is not under it, stays and goes as it was written",
+        arguments: [false, true])
+    func referringToRefused(isDiscarded: Bool) async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.insertCard("k")
+        let create = try await f.claim().keys[0]
+        try await f.settle((create, .refused("forbidden")))
+        try f.sql("INSERT INTO card (id, name, idList, idTwin) VALUES ('m', 'M', 'l1', 'k')")
+        try f.sql("UPDATE card SET idTwin = 'k' WHERE id = 'c1'")
+        // While the other one may still come, both wait for it.
+        #expect(try await f.claim().changes.isEmpty)
+        #expect(try await f.store.dependants(of: create) == [])
+        if isDiscarded {
+            #expect(try await f.store.discard(create) == [create])
+        } else {
+            try f.sql("DELETE FROM card WHERE id = 'k'")
+        }
+        let claim = try await f.claim()
+        try #require(claim.told == ["create card m", "update card c1"])
+        #expect(claim.changes.allSatisfy { $0.change.fields["idTwin"]?.new == "k" })
+        #expect(try f.card("idTwin", "m") == "k")
+        #expect(try f.card("idTwin") == "k")
+        #expect(try !f.hasCard("k"))
+        try await f.settle((claim.keys[0], .applied(20)), (claim.keys[1], .applied(21)))
+        #expect(try await f.store.queued().isEmpty)
+    }
+
     /// A list whose create was refused, and a card that was made in it since.
     private func refusedList(_ code: String = "forbidden") async throws -> Fixture {
         let f = try Fixture()

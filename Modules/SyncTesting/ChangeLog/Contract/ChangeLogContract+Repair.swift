@@ -23,6 +23,19 @@ extension ChangeLogContract {
             let summary = try await subject.log.summary()
             try expect.equal([summary.failed, summary.blocked, summary.pending], [0, 0, 1], "counts")
         },
+        rule("discarding leaves what refers to the record, and is not under it") { subject, expect in
+            try await subject.settledBoard()
+            try await subject.write(.create, ChangeLogSubject.other, ["name": "B"])
+            let create = try await subject.take().changes[0]
+            try await subject.settle([(create, .refused())])
+            try await subject.write(.create, ChangeLogSubject.card, ["idBoard": "b1", "name": "x", "idSeen": "b2"])
+            try expect.equal(try await subject.take().changes, [], "while the other board may come")
+            try expect.equal(try await subject.log.dependants(of: create.change.id), [], "dependants")
+            try expect.equal(try await subject.log.discard(create.change.id), [create.change.id], "discarded")
+            let claim = try await subject.take()
+            try expect.equal(claim.records, [ChangeLogSubject.card], "left")
+            try expect.equal(claim.changes.first?.change.fields["idSeen"]?.new, "b2", "what it refers to")
+        },
         rule("discarding a refused update takes nothing else") { subject, expect in
             try await subject.settledBoard()
             try await subject.write(.update, ChangeLogSubject.board, ["name": "B"])

@@ -5,7 +5,7 @@ public enum ChangeLogContract {
     /// The entities that the rules write; a log on trial must know them.
     public static let entities = [
         EntitySchema("board", fields: [.text("name"), .text("desc"), .integer("count", rule: .sum)]),
-        EntitySchema("card", fields: [.parent("idBoard", "board"), .text("name")]),
+        EntitySchema("card", fields: [.parent("idBoard", "board"), .text("name"), .reference("idSeen", "board")]),
     ]
 
     /// All rules.
