@@ -28,7 +28,11 @@ extension Store {
             } else {
                 if generation != present { try ChangeTable.recover(db) }
                 try context.changes.markWaiting(db)
-                opening = CycleOpening(position: try SyncPosition(db), queue: try context.changes.summary(db))
+                var position = try SyncPosition(db)
+                if position.scopes?.values.contains(0) == true, try Self.catchUp(db, schema) {
+                    position = try SyncPosition(db)
+                }
+                opening = CycleOpening(position: position, queue: try context.changes.summary(db))
             }
             opening.pageLimit = try pageLimit.map { try PageDeaths.begin(db, limit: $0) }
             return (generation, opening)

@@ -13,7 +13,7 @@ extension Store {
     /// Asks for these roots from now on; for everything with `nil`.
     ///
     /// A new root is caught up from 0 by itself; the others go on where they stand, or where a pull began that is not through
-    /// while a root is dropped (Decision 191). One that comes back before it had left says first what left it (192).
+    /// while a root is dropped (Decision 191). One that comes back before it had left says then what left it (251).
     /// Rows of roots that are not asked for any more go at once, but for those with changes in the queue: these are sent like
     /// all others, and go with ``evictLeaving()`` when they are decided, or given up where they were set aside. Nothing of it is
     /// told to the server as a delete.
@@ -52,6 +52,18 @@ extension Store {
             stateSpeakers.speak()
         }
         return removed
+    }
+
+    /// A root that begins at 0, and has rows here by now: these were acknowledged, and the process was killed before anything of
+    /// the page was taken.
+    /// - Returns: whether there is one.
+    static func catchUp(_ db: Database, _ schema: Schema) throws -> Bool {
+        guard var scopes = try Scopes.read(db) else { return false }
+        let here = try here(db, Set(scopes.asked.keys.filter(scopes.isFromStart)), schema)
+        guard !here.isEmpty else { return false }
+        scopes.returning.merge(here) { $1 }
+        try scopes.write(db)
+        return true
     }
 
     /// Of these roots, those that have rows here which the server knows, each with the lowest version of them.

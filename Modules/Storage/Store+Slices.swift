@@ -85,10 +85,10 @@ extension Store {
             if epoch == nil { try Meta.set(db, .epoch, slice.epoch) }
             let passRuns = try scopes != nil && PassState.read(db).isRunning
             // Nothing is to come that is asked for: what still waits for a parent waits for none of it (Decision 191). What
-            // roots that come back have had is to come; and what a pass did not bring goes at its end.
+            // left the roots that come back is to come; and what a pass did not bring goes at its end.
             let isSwept =
                 movesCheckpoint && !slice.hasMore && !passRuns
-                && (scopes.map { $0.returning.isEmpty && $0.isWhole(at: slice.checkpoint) } ?? false)
+                && (scopes.map { !$0.asksAgain(at: slice.checkpoint) && $0.isWhole(at: slice.checkpoint) } ?? false)
             var part = try context.deriving(db, now: now, ahead: context.snapshots.isEmpty ? [] : records.map(\.key)) {
                 let part = try RowWriter.applying(db) {
                     let applier = try SliceApplier(db, context, now: now, unsent: unsentRecords)
@@ -109,7 +109,7 @@ extension Store {
             if movesCheckpoint, let before = scopes {
                 scopes?.advance(to: reached)
                 if isEnd, before.isWhole(at: slice.checkpoint) {
-                    part.report.asksAgain = scopes?.close(passRuns: passRuns) ?? false
+                    part.report.asksAgain = scopes?.close(at: slice.checkpoint, passRuns: passRuns) ?? false
                 }
                 if scopes != before { try scopes?.write(db) }
             } else if movesCheckpoint {

@@ -10,9 +10,11 @@ struct Scopes: Hashable {
     /// Not asked for any more, and rows with unsent changes are still here; each with the version from which it would tell
     /// what has left it since, 0 where there is none.
     var leaving: [String: Int64] = [:]
-    /// Asked for again before they had left, and nothing of them counts as here: first it is asked what has left them since
-    /// this version, then everything, from 0.
+    /// Asked for again before they had left, and nothing of them counts as here: first everything is asked for, from 0, then from
+    /// this version what has left them since (Decision 251).
     var returning: [String: Int64] = [:]
+    /// How far these have come on their way from 0.
+    var caught: [String: Int64] = [:]
     /// From where the pull under way began; `nil` where the last answer left nothing to come, and none was dropped since.
     var open: [String: Int64]?
 
@@ -35,6 +37,7 @@ struct Scopes: Hashable {
             leaving[name] = version
         }
         returning = Self.versions(members["returning"]) ?? [:]
+        caught = (Self.versions(members["caught"]) ?? [:]).filter { returning[$0.key] != nil }
         open = Self.versions(members["open"])
     }
 
@@ -51,12 +54,13 @@ struct Scopes: Hashable {
         let left = leaving.filter { $0.value > 0 }
         if !left.isEmpty { members["left"] = .object(left.mapValues(FieldValue.int)) }
         if !returning.isEmpty { members["returning"] = .object(returning.mapValues(FieldValue.int)) }
+        if !caught.isEmpty { members["caught"] = .object(caught.mapValues(FieldValue.int)) }
         if let open { members["open"] = .object(open.mapValues(FieldValue.int)) }
         try Meta.set(db, .scopes, FieldValue.object(members).jsonText())
     }
 
     /// What the next request says: each root with the version from which it is asked.
-    var wanted: [String: Int64] { asked.merging(returning) { $1 } }
+    var wanted: [String: Int64] { asked.merging(caught) { $1 } }
 
     /// Whether a slice was asked for exactly what is asked for now, from no further than it is here.
     func covers(_ slice: PageSlice) -> Bool {
@@ -68,19 +72,29 @@ struct Scopes: Hashable {
     /// Everything asked for is here up to this version, and more of the pull is to come.
     mutating func advance(to version: Int64) {
         let before = wanted
-        for (name, checkpoint) in asked where returning[name] == nil { asked[name] = max(checkpoint, version) }
-        returning = returning.mapValues { max($0, version) }
+        for (name, checkpoint) in before {
+            if returning[name] == nil {
+                asked[name] = max(checkpoint, version)
+            } else {
+                caught[name] = max(checkpoint, version)
+            }
+        }
         if open == nil, wanted != before { open = before }
     }
 
     /// Whether an answer that leaves nothing to come at this version closes the pull: nothing is here that it does not know.
     func isWhole(at version: Int64) -> Bool { wanted.values.allSatisfy { $0 <= version } }
 
-    /// The pull is through, and nothing of it is to come; what had left the roots that come back is known by now.
-    /// - Returns: whether there is more to ask for at once: everything of those roots.
-    mutating func close(passRuns: Bool) -> Bool {
-        let isBack = !returning.isEmpty
-        returning = [:]
+    /// Whether what left the roots that come back is still to be told, once the pull is through at this version.
+    func asksAgain(at version: Int64) -> Bool { returning.values.contains { $0 < version } }
+
+    /// The pull is through at this version, and nothing of it is to come: of the roots that come back everything is here, and more,
+    /// if something left them.
+    /// - Returns: whether there is more to ask for at once: what left those roots.
+    mutating func close(at version: Int64, passRuns: Bool) -> Bool {
+        let isBack = asksAgain(at: version)
+        for (name, since) in returning { asked[name] = min(since, version) }
+        (returning, caught) = ([:], [:])
         // What a pass brought is looked at once it is over.
         open = isBack || passRuns ? asked : nil
         return isBack
@@ -94,15 +108,16 @@ struct Scopes: Hashable {
     ///     (Decision 240).
     mutating func choose(_ names: Set<String>, dropped: Set<String>, isLess: Bool, here: [String: Int64] = [:]) {
         let from = rolledBack()
-        for name in dropped { leaving[name] = from[name] ?? 0 }
+        for name in dropped { leaving[name] = returning[name] ?? from[name] ?? 0 }
         if isLess {
             // Where a pull is under way, what left a root for one that is dropped may never be told: it begins again.
             for (name, version) in from {
-                if returning[name] != nil { returning[name] = version } else { asked[name] = version }
+                if returning[name] != nil { caught[name] = version } else { asked[name] = version }
             }
         }
         asked = asked.filter { names.contains($0.key) }
         returning = returning.filter { names.contains($0.key) }
+        caught = caught.filter { returning[$0.key] != nil }
         for name in names where isFromStart(name) {
             asked[name] = 0
             // One that comes back before it had left is caught up anew: some of its rows are gone.
@@ -116,7 +131,7 @@ struct Scopes: Hashable {
         }
     }
 
-    /// Whether nothing of a root counts as here, and it is not asked what left it.
+    /// Whether nothing of a root counts as here, and it is not to be asked what left it.
     func isFromStart(_ name: String) -> Bool { asked[name] ?? 0 == 0 && returning[name] == nil }
 
     /// Where the pull under way began, or where each root stands where there is none.
@@ -140,7 +155,7 @@ struct Scopes: Hashable {
     mutating func restart() {
         asked = asked.mapValues { _ in 0 }
         leaving = leaving.mapValues { _ in 0 }
-        returning = [:]
+        (returning, caught) = ([:], [:])
         open = nil
     }
 

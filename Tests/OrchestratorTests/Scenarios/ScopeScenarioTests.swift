@@ -130,6 +130,34 @@ import Testing
         }
     }
 
+    @Test("DL-21 what leaves a root that comes back between its two answers is told")
+    func leftBetweenTheAnswers() throws {
+        try inVirtualTime { stage in
+            let server = try RealServer(stage)
+            let writer = try stage.device(server.exchange, seed: 1)
+            try await fill(writer)
+            let port = Port(server.exchange, clock: stage.clock)
+            let device = try stage.device(port, seed: 2)
+            try await device.engine.setScopes([one, two])
+            _ = try await device.engine.sync(for: .seconds(10))
+            try await device.write("UPDATE card SET name = 'unsent' WHERE id = 'c-2'")
+            try await device.engine.setScopes([one])
+            try await device.engine.setScopes([one, two])
+            port.next(.pass)
+            port.otherwise = .fail(.timedOut)
+            _ = await device.engine.syncNow()
+            #expect(try await device.store.summary().hasWork == false)
+            try await writer.write("UPDATE list SET idBoard = 'b-3' WHERE id = 'l-2'")
+            _ = try await writer.engine.sync(for: .seconds(10))
+            port.otherwise = .pass
+            try await stage.pass(.seconds(120))
+            _ = try await device.engine.sync(for: .seconds(10))
+            #expect(try ids(device) == ["b-1", "b-2", "c-1", "l-1"])
+            for each in [writer, device] { try await each.end() }
+            try server.end()
+        }
+    }
+
     @Test("A page that is on its way for other roots is dropped, and the next cycle asks for the right ones")
     func changedMeanwhile() throws {
         try inVirtualTime { stage in
