@@ -152,12 +152,16 @@ enum RecordCodec {
     private static func createAlone(_ writes: JSONBytes, _ device: inout String) -> WriteTag? {
         writes.withBytes(0..<writes.count) { bytes in
             var text = PlainText(bytes)
-            guard text.take("{\"c\":["), let stamp = text.takeInteger(), text.take(",\""),
-                let name = text.takeID(), text.take("\","), let sequence = text.takeInteger(), text.take("]}"),
-                text.isAtEnd
-            else { return nil }
-            let isLast = device.utf8.elementsEqual(name)
-            if !isLast { device = String(decoding: name, as: UTF8.self) }
+            guard text.take("{\"c\":["), let stamp = text.takeInteger(), text.take(",\"") else { return nil }
+            let isLast = device.withUTF8 { text.take(UnsafeRawBufferPointer($0)) } && text.take("\",")
+            if !isLast {
+                text = PlainText(bytes)
+                guard text.take("{\"c\":["), text.takeInteger() != nil, text.take(",\""), let name = text.takeID(),
+                    text.take("\",")
+                else { return nil }
+                device = String(decoding: name, as: UTF8.self)
+            }
+            guard let sequence = text.takeInteger(), text.take("]}"), text.isAtEnd else { return nil }
             return WriteTag(stamp: Stamp(packed: UInt64(bitPattern: stamp)), device: device, sequence: sequence)
         }
     }

@@ -245,18 +245,18 @@ struct ChangeReader {
     /// What the same key must say again: everything but `baseVersion` and `deviceID`.
     private func digest(of draft: Draft) -> ContentDigest {
         var digest = ContentDigest()
-        for text in [
-            draft.entity, draft.recordID, draft.operation?.rawValue, draft.stamp?.description, draft.unit, draft.intent,
-        ] {
-            digest.add(byte: text == nil ? 0 : 1)
-            digest.add(text: text ?? "")
-        }
+        digest.add(optional: draft.entity)
+        digest.add(optional: draft.recordID)
+        digest.add(optional: draft.operation?.rawValue)
+        digest.add(optional: draft.stamp?.description)
+        digest.add(optional: draft.unit)
+        digest.add(optional: draft.intent)
         digest.add(number: draft.sequence ?? 0)
         digest.add(number: draft.schemaVersion)
         for field in draft.fields {
             digest.add(text: field.name)
             digest.add(text: field.rule.rawValue)
-            digest.add(text: draft.ownStamps[field.name]?.description ?? "")
+            digest.add(text: draft.ownStamps.isEmpty ? "" : draft.ownStamps[field.name]?.description ?? "")
             digest.add(byte: field.old == nil ? 0 : 1)
             digest.add(value: field.old ?? .null)
             digest.add(value: field.new)
