@@ -44,6 +44,21 @@ struct ContentDigest: Sendable, Hashable {
         add(text: text ?? "")
     }
 
+    /// The same as its text would give.
+    mutating func add(stamp: Stamp?) {
+        add(byte: stamp == nil ? 0 : 1)
+        if let stamp {
+            var shift: UInt64 = 64
+            while shift > 0 {
+                shift -= 4
+                let digit = UInt8(truncatingIfNeeded: stamp.packed >> shift & 0xf)
+                add(byte: digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10)
+                if shift == 16 { add(byte: UInt8(ascii: "-")) }
+            }
+        }
+        add(byte: 0xff)
+    }
+
     mutating func add(number: Int64) {
         var rest = number
         for _ in 0..<8 {

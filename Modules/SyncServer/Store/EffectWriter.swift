@@ -15,9 +15,10 @@ struct EffectWriter {
     func write(_ ledger: Ledger, account: AccountContext) throws {
         var made: [Int] = []
         var links: [(parent: Int64, child: Int64)] = []
+        var text = JSONWriter(capacity: 1_024)
         // By their places: a loop over the entries would copy each of them.
         for place in ledger.entries.indices where ledger.entries[place].isTouched {
-            if ledger.entries[place].isKept { try update(place, ledger) } else { made.append(place) }
+            if ledger.entries[place].isKept { try update(place, ledger, &text) } else { made.append(place) }
             try unlink(place, ledger, &links)
             let root = ledger.entries[place].root
             if let kept = ledger.entries[place].keptRoot, kept != root {
@@ -25,7 +26,7 @@ struct EffectWriter {
                     "DELETE FROM leaving WHERE root = ? AND record = ?", [root, ledger.entries[place].row])
             }
         }
-        try insert(made, ledger, account: account)
+        try insert(made, ledger, account: account, &text)
         try link(links)
         for leaving in ledger.leavings {
             try statements.run(
@@ -53,7 +54,9 @@ struct EffectWriter {
 
     /// Eight by one statement, which says `OR FAIL` so that SQLite keeps no copy of each page to undo it: whatever fails here
     /// takes all of the request with it (Decision 186).
-    private func insert(_ places: [Int], _ ledger: Ledger, account: AccountContext) throws {
+    private func insert(
+        _ places: [Int], _ ledger: Ledger, account: AccountContext, _ text: inout JSONWriter
+    ) throws {
         var rest = places[...]
         while rest.count >= Self.together {
             try statements.run(
@@ -67,7 +70,7 @@ struct EffectWriter {
                     (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """
             ) { row in
-                for place in rest.prefix(Self.together) { try add(place, ledger, account, to: &row) }
+                for place in rest.prefix(Self.together) { try add(place, ledger, account, to: &row, &text) }
             }
             rest = rest.dropFirst(Self.together)
         }
@@ -78,27 +81,30 @@ struct EffectWriter {
                     n, account, entity, id, version, root, dead, stamp, at, activity, unit, fields, writes)
                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """
-            ) { try add(place, ledger, account, to: &$0) }
+            ) { try add(place, ledger, account, to: &$0, &text) }
         }
     }
 
-    private func add(_ place: Int, _ ledger: Ledger, _ account: AccountContext, to row: inout Arguments) throws {
+    private func add(
+        _ place: Int, _ ledger: Ledger, _ account: AccountContext, to row: inout Arguments, _ text: inout JSONWriter
+    ) throws {
+        let state = ledger.entries[place].state
         row.add(ledger.entries[place].row)
         row.add(account.row)
         row.add(ledger.entries[place].key.entity)
         row.add(ledger.entries[place].key.id)
         row.add(ledger.entries[place].version)
         row.add(ledger.entries[place].root)
-        row.add(ledger.entries[place].isDead || !ledger.entries[place].state.exists)
-        row.add(Int64(bitPattern: ledger.entries[place].state.highestStamp.packed))
+        row.add(ledger.entries[place].isDead || !state.exists)
+        row.add(Int64(bitPattern: state.highestStamp.packed))
         row.add(nowMilliseconds)
         row.add(nowMilliseconds)
         row.add(ledger.entries[place].unit)
-        row.add(try RecordCodec.fields(of: ledger.entries[place].state))
-        row.add(try RecordCodec.writes(of: ledger.entries[place].state))
+        try add(fieldsAndWritesOf: state, to: &row, &text)
     }
 
-    private func update(_ place: Int, _ ledger: Ledger) throws {
+    private func update(_ place: Int, _ ledger: Ledger, _ text: inout JSONWriter) throws {
+        let state = ledger.entries[place].state
         let isNewVersion = ledger.entries[place].version != ledger.entries[place].versionBefore
         try statements.run(
             """
@@ -109,16 +115,26 @@ struct EffectWriter {
         ) { row in
             row.add(ledger.entries[place].version)
             row.add(ledger.entries[place].root)
-            row.add(ledger.entries[place].isDead || !ledger.entries[place].state.exists)
+            row.add(ledger.entries[place].isDead || !state.exists)
             row.add(isNewVersion)
             row.add(nowMilliseconds)
             row.add(ledger.entries[place].unit)
-            row.add(Int64(bitPattern: ledger.entries[place].state.highestStamp.packed))
-            row.add(try RecordCodec.fields(of: ledger.entries[place].state))
-            row.add(try RecordCodec.writes(of: ledger.entries[place].state))
+            row.add(Int64(bitPattern: state.highestStamp.packed))
+            try add(fieldsAndWritesOf: state, to: &row, &text)
             row.add(ledger.entries[place].row)
             row.add(ledger.entries[place].hasActivity && ledger.entries[place].entity.tracksActivity)
         }
+    }
+
+    private func add(
+        fieldsAndWritesOf state: RecordState, to row: inout Arguments, _ text: inout JSONWriter
+    ) throws {
+        text.clear()
+        try state.fields.write(into: &text)
+        row.add(text)
+        text.clear()
+        try RecordCodec.writes(of: state, into: &text)
+        row.add(text)
     }
 
     /// Removes the links to parents that the record has no more, and notes those to new ones.

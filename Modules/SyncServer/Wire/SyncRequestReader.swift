@@ -13,6 +13,7 @@ struct SyncRequestReader {
         do {
             var reader = JSONReader(body, maximumDepth: limits.depth)
             reader.refusesUnfitNumbers = false
+            reader.tags = ChangeReader.names
             let request = try members(of: &reader)
             try reader.finish()
             return request
