@@ -53,4 +53,23 @@ struct JSONWriterTests {
             String(decoding: writer.bytes, as: UTF8.self)
                 == #"{"a":[],"b":-7,"c":["x",2.5,{},null,false]}"#)
     }
+
+    @Test("integers of every length, and the writer used again after clear()")
+    func integers() {
+        var writer = JSONWriter()
+        var power: Int64 = 1
+        for _ in 0..<19 {
+            for number in [power - 1, power, power + 1, power &* 9, -power] {
+                writer.clear()
+                writer.int(number)
+                #expect(writer.withBytes { String(decoding: $0, as: UTF8.self) } == String(number))
+            }
+            power = power.multipliedReportingOverflow(by: 10).overflow ? power : power * 10
+        }
+        for number in [Int64.max, .min, .max - 1, .min + 1] {
+            writer.clear()
+            writer.int(number)
+            #expect(writer.withBytes { String(decoding: $0, as: UTF8.self) } == String(number))
+        }
+    }
 }

@@ -56,6 +56,26 @@ struct KeyTests {
         #expect(again.result("k1")["first"] == "merged" && again["stamp"].string == server.stamp(30_000))
     }
 
+    @Test(
+        "a known key among many new changes is told where it stands; each of the others is done once",
+        arguments: [0, 7, 8, 15, 19])
+    func knownAmongMany(place: Int) throws {
+        let server = try TestServer()
+        try server.sync("d", [server.create("known", 1, "board", "b")])
+        // Above all that the device used, so nobody looks the keys up before the store refuses one.
+        let changes = (0..<20).map { index in
+            server.create(index == place ? "known" : "k\(index)", Int64(index + 2), "board", "b\(index)")
+        }
+        let answer = try server.sync("d", changes)
+        #expect(answer.result("known")["error"]["code"] == "keyReused")
+        #expect(answer.results.count { $0["verdict"] == "applied" } == 19)
+        #expect(try server.service.currentVersion(account: "a") == 20)
+        #expect(try server.sync("x").records.count == 20)
+        let again = try server.sync("d", changes)
+        #expect(again.results.count { $0["verdict"] == "duplicate" } == 19)
+        #expect(try server.service.currentVersion(account: "a") == 20)
+    }
+
     @Test("a sequence used under another key is invalid, in one request, too")
     func sequences() throws {
         let server = try TestServer()

@@ -34,6 +34,17 @@ public struct JSONWriter: Sendable {
         return taken
     }
 
+    /// Forgets what is written and keeps the memory, for who writes many short texts one after another.
+    package mutating func clear() {
+        count = 0
+        needsComma = false
+    }
+
+    /// What is written, lent for a call.
+    package func withBytes<Result>(_ body: (UnsafeRawBufferPointer) throws -> Result) rethrows -> Result {
+        try room.withUnsafeBytes { try body(UnsafeRawBufferPointer(rebasing: $0[..<count])) }
+    }
+
     public mutating func beginObject() { open(UInt8(ascii: "{")) }
     public mutating func endObject() { close(UInt8(ascii: "}")) }
     public mutating func beginArray() { open(UInt8(ascii: "[")) }
@@ -210,18 +221,27 @@ extension JSONWriter {
                 position += 1
             }
             var length = 1
-            var power = rest
-            while power > 9 {
-                power /= 10
+            var power: UInt64 = 10
+            while length < 19, rest >= power {
+                power &*= 10
                 length += 1
             }
             var slot = position + length
-            repeat {
-                slot -= 1
-                let (quotient, remainder) = rest.quotientAndRemainder(dividingBy: 10)
-                room[slot] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: remainder)
+            // Two digits for each of the long divisions.
+            while rest > 99 {
+                let quotient = rest / 100
+                let two = UInt32(truncatingIfNeeded: rest &- quotient &* 100)
+                slot -= 2
+                room[slot] = UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: two / 10)
+                room[slot + 1] = UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: two % 10)
                 rest = quotient
-            } while rest > 0
+            }
+            if rest > 9 {
+                room[slot - 1] = UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: rest % 10)
+                rest /= 10
+                slot -= 1
+            }
+            room[slot - 1] = UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: rest)
             return position + length
         }
     }

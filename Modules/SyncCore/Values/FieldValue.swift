@@ -72,7 +72,28 @@ extension FieldValue: ExpressibleByNilLiteral, ExpressibleByBooleanLiteral, Expr
 extension String {
     /// Whether both are the same UTF-8; `==` of strings takes canonically equivalent ones for the same.
     fileprivate func hasSameBytes(as other: String) -> Bool {
-        // Both are native nearly always; then equal memory is all that is asked.
-        utf8.count == other.utf8.count && self == other && utf8.elementsEqual(other.utf8)
+        guard utf8.count == other.utf8.count else { return false }
+        var (one, other) = (self, other)
+        return one.withUTF8 { one in
+            other.withUTF8 { other in UnsafeRawBufferPointer(one).hasSameBytes(as: UnsafeRawBufferPointer(other)) }
+        }
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    /// Whether both are as long and hold the same: eight bytes at a time, and without generic code.
+    package func hasSameBytes(as other: UnsafeRawBufferPointer) -> Bool {
+        guard count == other.count else { return false }
+        var index = 0
+        while index + 8 <= count {
+            let word = loadUnaligned(fromByteOffset: index, as: UInt64.self)
+            guard word == other.loadUnaligned(fromByteOffset: index, as: UInt64.self) else { return false }
+            index += 8
+        }
+        while index < count {
+            guard self[index] == other[index] else { return false }
+            index += 1
+        }
+        return true
     }
 }

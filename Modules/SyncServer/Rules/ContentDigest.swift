@@ -13,6 +13,7 @@ struct ContentDigest: Sendable, Hashable {
         self.second = second
     }
 
+    @inline(__always)
     mutating func add(byte: UInt8) {
         // FNV-1a, and a second one with a prime of its own.
         first = (first ^ UInt64(byte)) &* 0x100_0000_01b3
@@ -23,18 +24,46 @@ struct ContentDigest: Sendable, Hashable {
     mutating func add(text: String) {
         var text = text
         // On a copy, which stays in registers.
-        var digest = self
-        text.withUTF8 { bytes in
-            for byte in bytes { digest.add(byte: byte) }
+        let digest = self
+        self = text.withUTF8 { bytes in
+            var digest = digest
+            var index = 0
+            while index < bytes.count {
+                digest.add(byte: bytes[index])
+                index += 1
+            }
+            // 0xff is in no UTF-8, so no two lists of texts run together.
+            digest.add(byte: 0xff)
+            return digest
         }
-        self = digest
-        // 0xff is in no UTF-8, so no two lists of texts run together.
+    }
+
+    /// A text that may be absent, which is not the same as empty.
+    mutating func add(optional text: String?) {
+        add(byte: text == nil ? 0 : 1)
+        add(text: text ?? "")
+    }
+
+    /// The same as its text would give.
+    mutating func add(stamp: Stamp?) {
+        add(byte: stamp == nil ? 0 : 1)
+        if let stamp {
+            var shift: UInt64 = 64
+            while shift > 0 {
+                shift -= 4
+                let digit = UInt8(truncatingIfNeeded: stamp.packed >> shift & 0xf)
+                add(byte: digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10)
+                if shift == 16 { add(byte: UInt8(ascii: "-")) }
+            }
+        }
         add(byte: 0xff)
     }
 
     mutating func add(number: Int64) {
-        for shift in stride(from: UInt64(0), to: 64, by: 8) {
-            add(byte: UInt8(truncatingIfNeeded: number >> Int64(shift)))
+        var rest = number
+        for _ in 0..<8 {
+            add(byte: UInt8(truncatingIfNeeded: rest))
+            rest >>= 8
         }
     }
 

@@ -55,25 +55,29 @@ struct FieldList: Sendable {
 
     /// Where a field of that name is, or would be put.
     func place(of name: String) -> (index: Int, isFound: Bool) {
-        let isASCII = name.utf8.allSatisfy { $0 < 0x80 }
-        var low = 0
-        var high = count
-        while low < high {
-            let middle = (low + high) / 2
-            let order = order(of: middle, to: name, isASCII: isASCII)
-            guard order != 0 else { return (middle, true) }
-            if order < 0 { low = middle + 1 } else { high = middle }
+        var wanted = name
+        return wanted.withUTF8 { bytes in
+            let bytes = UnsafeRawBufferPointer(bytes)
+            var isASCII = true
+            for byte in bytes where byte >= 0x80 { isASCII = false }
+            var low = 0
+            var high = count
+            while low < high {
+                let middle = (low + high) / 2
+                let order = order(of: middle, to: name, isASCII ? bytes : nil)
+                guard order != 0 else { return (middle, true) }
+                if order < 0 { low = middle + 1 } else { high = middle }
+            }
+            return (low, false)
         }
-        return (low, false)
     }
 
     /// The order of `String`, which between texts in ASCII is that of their bytes.
-    private func order(of index: Int, to name: String, isASCII: Bool) -> Int {
-        if isASCII, let text, slots[index].place < 0 {
-            var name = name
-            return name.withUTF8 { wanted in
-                text.withBytes(slots[index].name) { Self.order($0, UnsafeRawBufferPointer(wanted)) }
-            }
+    ///
+    /// - Parameter bytes: The name's own, where it is in ASCII.
+    private func order(of index: Int, to name: String, _ bytes: UnsafeRawBufferPointer?) -> Int {
+        if let bytes, let text, slots[index].place < 0 {
+            return text.withBytes(slots[index].name) { Self.order($0, bytes) }
         }
         let here = self.name(at: index)
         return here == name ? 0 : here < name ? -1 : 1
@@ -84,7 +88,12 @@ struct FieldList: Sendable {
     }
 
     private static func order(_ a: UnsafeRawBufferPointer, _ b: UnsafeRawBufferPointer) -> Int {
-        for (a, b) in zip(a, b) where a != b { return a < b ? -1 : 1 }
+        let shared = Swift.min(a.count, b.count)
+        var index = 0
+        while index < shared {
+            if a[index] != b[index] { return a[index] < b[index] ? -1 : 1 }
+            index += 1
+        }
         return a.count - b.count
     }
 
@@ -95,9 +104,33 @@ struct FieldList: Sendable {
         return text.withBytes(slot.name) { String(decoding: $0, as: UTF8.self) }
     }
 
+    /// The value of the field there; the field is not made for it.
+    func value(at index: Int) -> FieldValue {
+        guard let text else { return made[index].value }
+        let slot = slots[index]
+        guard slot.place < 0 else { return made[slot.place].value }
+        return Self.plainText(slot.value, in: text).map { .string($0) } ?? read(slot, in: text).value
+    }
+
+    /// A text in ASCII without escapes, which is its own bytes; `nil` for any other value.
+    private static func plainText(_ value: Range<Int>, in text: JSONBytes) -> String? {
+        text.withBytes(value) { bytes in
+            let quote = UInt8(ascii: "\"")
+            guard bytes.count >= 2, bytes[0] == quote, bytes[bytes.count - 1] == quote else { return nil }
+            let inner = UnsafeRawBufferPointer(rebasing: bytes[1..<bytes.count - 1])
+            for byte in inner where byte >= 0x80 || byte == UInt8(ascii: "\\") { return nil }
+            return String(decoding: inner, as: UTF8.self)
+        }
+    }
+
     // MARK: - Making
 
     private func read(_ slot: Slot, in text: JSONBytes) -> FieldState {
+        if let plain = Self.plainText(slot.value, in: text) {
+            return FieldState(
+                name: text.withBytes(slot.name) { String(decoding: $0, as: UTF8.self) }, plain: .string(plain),
+                plainTag: textTag, sums: nil, elements: nil)
+        }
         var reader = JSONReader(text, range: slot.value, depth: 1, maximumDepth: Self.depth)
         do {
             return FieldState(

@@ -62,6 +62,10 @@ struct FieldState: Sendable, Hashable {
         guard plainTag.isBefore(tag) else { return false }
         plain = new
         plainTag = tag
+        if sums == nil, elements == nil, floor == nil {
+            value = new
+            return true
+        }
         sums = sums?.dropping(upTo: tag)
         elements = elements?.dropping(upTo: tag)
         value = evaluated()

@@ -17,6 +17,8 @@ struct Ledger: Sendable {
         var isDead: Bool
         /// Places in the ledger.
         var parents: [Int] = []
+        /// Whether each reference that it has is one of these, and no other record could become one.
+        var hasAllParents = false
         /// The root's row.
         var root: Int64
         /// The root's and the parents' rows as they are kept.
@@ -48,6 +50,8 @@ struct Ledger: Sendable {
     private let protected: [String]
     private(set) var entries: [Entry] = []
     private var places: [RecordKey: Int] = [:]
+    /// The record that was found last by its name.
+    private var last: (key: RecordKey, place: Int)?
     private var childrenAdded: [Int: Set<Int>] = [:]
     /// The highest version handed out.
     private(set) var head: Int64
@@ -80,13 +84,14 @@ struct Ledger: Sendable {
     ///
     /// What is above it is read with it, in a loop: a chain of records that refer to each other may be deeper than a stack.
     mutating func find(_ key: RecordKey, in source: some RecordSource) throws -> Int? {
-        if let place = places[key] { return place }
+        if let place = place(of: key) { return place }
         guard let place = try read(key, in: source) else { return nil }
         var open = [place]
         while let next = open.popLast() {
             var found: [Int] = []
-            for above in parentKeys(of: next) {
-                var known = places[above]
+            let keys = parentKeys(of: next)
+            for above in keys {
+                var known = self.place(of: above)
                 if known == nil {
                     known = try read(above, in: source)
                     if let known { open.append(known) }
@@ -94,8 +99,18 @@ struct Ledger: Sendable {
                 if let known, !found.contains(known) { found.append(known) }
             }
             entries[next].parents = found
+            entries[next].hasAllParents = found.count == keys.count
             entries[next].keptParents = found.map { entries[$0].row }
         }
+        return place
+    }
+
+    /// The place of a record that was asked for before.
+    private mutating func place(of key: RecordKey) -> Int? {
+        // The records of a request stand under few parents: the last one is asked for again and again.
+        if let last, last.key == key { return last.place }
+        guard let place = places[key] else { return nil }
+        last = (key, place)
         return place
     }
 
@@ -142,9 +157,11 @@ struct Ledger: Sendable {
         let isTouched: Bool
         let isEcho: Bool
 
-        init(_ entry: Entry) {
-            (version, root, isDead) = (entry.version, entry.root, entry.isDead)
-            (wasDeadItself, isTouched, isEcho) = (entry.state.isDead, entry.isTouched, entry.isEcho)
+        @inline(__always)
+        init(of place: Int, in entries: [Entry]) {
+            (version, root, isDead) = (entries[place].version, entries[place].root, entries[place].isDead)
+            wasDeadItself = entries[place].state.isDead
+            (isTouched, isEcho) = (entries[place].isTouched, entries[place].isEcho)
         }
     }
 
@@ -160,7 +177,7 @@ struct Ledger: Sendable {
         }
         if let refusal = try refusal(of: change, entity, in: source) { return .rejected(refusal) }
         let place = known ?? add(change.record, entity, row: source.nextRow())
-        let before = Past(entries[place])
+        let before = Past(of: place, in: entries)
         if let refusal = try limits.refusal(of: change, to: &entries[place]) { return .rejected(refusal) }
         let ruling = entries[place].state.apply(change)
         switch ruling.kind {
@@ -170,7 +187,8 @@ struct Ledger: Sendable {
         }
         entries[place].isTouched = true
         if ruling.isNothing { return .applied(version: nil, overwrote: []) }
-        try follow(place, ruling, in: source)
+        let keepsParents = keepsParents(change, entity, place)
+        try follow(place, ruling, keepsParents: keepsParents, in: source)
         noteEcho(place, change, ruling, before: before)
         if change.operation == .delete, before.isDead { return .applied(version: nil, overwrote: []) }
         let isKeptDead = entries[place].isDead && change.operation != .delete
@@ -220,14 +238,27 @@ struct Ledger: Sendable {
 
     // MARK: - Consequences
 
+    /// Whether a change leaves a record under the very parents that it had, so that nobody need look for them: an update that
+    /// names no reference, of a record of which each reference was found.
+    private func keepsParents(_ change: IncomingChange, _ entity: EntityRules, _ place: Int) -> Bool {
+        guard change.operation == .update, entries[place].hasAllParents else { return false }
+        return !change.fields.contains { field in entity.parents.contains { $0.field == field.name } }
+    }
+
     /// Brings parents, root and death of a changed record up to date, gives versions to it and to what goes with it.
-    private mutating func follow(_ place: Int, _ ruling: RecordRuling, in source: some RecordSource) throws {
+    private mutating func follow(
+        _ place: Int, _ ruling: RecordRuling, keepsParents: Bool, in source: some RecordSource
+    ) throws {
         let oldParents = entries[place].parents
         let oldRoot = entries[place].root
         let wasDead = entries[place].isDead
-        let newParents = try parents(of: place, in: source)
-        entries[place].parents = newParents
-        for parent in newParents where !oldParents.contains(parent) { childrenAdded[parent, default: []].insert(place) }
+        if !keepsParents {
+            let newParents = try parents(of: place, in: source)
+            entries[place].parents = newParents
+            for parent in newParents where !oldParents.contains(parent) {
+                childrenAdded[parent, default: []].insert(place)
+            }
+        }
         let root = entries[root(of: place)].row
         let isDead = isDead(place)
         let isNew = entries[place].version == 0
@@ -305,9 +336,11 @@ struct Ledger: Sendable {
     /// The places of the records that the declared references name.
     private mutating func parents(of place: Int, in source: some RecordSource) throws -> [Int] {
         var found: [Int] = []
-        for key in parentKeys(of: place) {
+        let keys = parentKeys(of: place)
+        for key in keys {
             if let above = try find(key, in: source), !found.contains(above) { found.append(above) }
         }
+        entries[place].hasAllParents = found.count == keys.count
         return found
     }
 

@@ -22,7 +22,7 @@ struct Proceedings {
     private var createsNotDone: [RecordKey: String] = [:]
     /// Under strict order, the change that waits.
     private var barrier: String?
-    private var sequences: [String: Set<Int64>] = [:]
+    private var sequences = UsedSequences()
 
     init(ledger: Ledger, isStrict: Bool = false, naming: Naming? = nil, policy: Policy? = nil) {
         self.ledger = ledger
@@ -91,7 +91,7 @@ struct Proceedings {
 
     private mutating func outcome(ofUnknown dirty: DirtyRecord, in source: some RecordSource) throws -> ChangeOutcome {
         if let refusal = try refusal(bySequenceOf: dirty, in: source) { return refusal }
-        if let sequence = dirty.sequence { sequences[dirty.device, default: []].insert(sequence) }
+        if let sequence = dirty.sequence { sequences.insert(sequence, of: dirty.device) }
         if let cause = blocker(of: dirty) { return outcome(dirty, .blocked(by: cause)) }
         switch dirty.content {
         case .malformed(let rejection):
@@ -161,13 +161,15 @@ struct Proceedings {
     }
 
     /// And what the sequence says.
-    private func refusal(bySequenceOf dirty: DirtyRecord, in source: some RecordSource) throws -> ChangeOutcome? {
+    private mutating func refusal(bySequenceOf dirty: DirtyRecord, in source: some RecordSource) throws
+        -> ChangeOutcome?
+    {
         guard let sequence = dirty.sequence else { return nil }
         if sequence <= (try source.settled(device: dirty.device)) {
             let rejection = Rejection(code: .expired, message: "it was decided once, and the outcome is forgotten")
             return outcome(dirty, .rejected(rejection))
         }
-        let isUsedHere = sequences[dirty.device]?.contains(sequence) ?? false
+        let isUsedHere = sequences.contains(sequence, of: dirty.device)
         if try isUsedHere || source.isTaken(sequence: sequence, device: dirty.device, byOtherThan: dirty.changeID) {
             let rejection = Rejection(code: .invalid, message: "the sequence was used under another key")
             return outcome(dirty, .rejected(rejection))
@@ -222,7 +224,7 @@ struct Proceedings {
         let hasRejection = !isWhole || members.contains { $0.decision.isRejection }
         let cause = members.first { !$0.decision.isDone && !$0.decision.isBlocked }?.changeID
         for (dirty, member) in zip(unit, members) {
-            if let sequence = dirty.sequence { sequences[dirty.device, default: []].insert(sequence) }
+            if let sequence = dirty.sequence { sequences.insert(sequence, of: dirty.device) }
             note(
                 hasRejection
                     ? refused(dirty, member, isWhole: isWhole) : held(dirty, member, by: cause ?? blocker(in: members)),

@@ -62,7 +62,7 @@ struct RecordState: Sendable, Hashable {
     /// The value of a field; null if it was never written.
     func value(of name: String) -> FieldValue {
         let (index, isFound) = fields.place(of: name)
-        return isFound ? fields[index].value : .null
+        return isFound ? fields.value(at: index) : .null
     }
 
     /// Does what a change says, or nothing, and tells which.
@@ -187,14 +187,19 @@ struct RecordState: Sendable, Hashable {
         _ field: IncomingChange.Field, of change: IncomingChange, into ruling: inout RecordRuling
     ) {
         let index = slot(for: field.name)
-        let before = fields[index].value
+        let before = fields.value(at: index)
         let tag = change.tag(of: field)
         let isDone: Bool
         switch field.rule {
         case .lastWriter:
             isDone = fields[index].write(field.new, at: tag)
-            if isDone, !before.isSame(as: field.old ?? .null), !before.isSame(as: field.new) {
-                ruling.overwrote.append((field.name, before))
+            if isDone {
+                if !before.isSame(as: field.old ?? .null), !before.isSame(as: field.new) {
+                    ruling.overwrote.append((field.name, before))
+                }
+                // The value is what was sent; nothing else is to be asked.
+                ruling.hasEffect = true
+                return
             }
         case .check:
             fields[index].overwrite(field.new, at: tag)
@@ -205,7 +210,7 @@ struct RecordState: Sendable, Hashable {
             let difference = SetDifference(old: field.old, new: field.new)
             isDone = difference.map { fields[index].put(in: $0.added, out: $0.removed, at: tag) } ?? false
         }
-        let after = fields[index].value
+        let after = fields.value(at: index)
         if isDone || !after.isSame(as: before) { ruling.hasEffect = true }
         if !isDone { ruling.kind = .merged }
         if !after.isSame(as: field.new) { ruling.isAsSent = false }

@@ -70,6 +70,9 @@ extension SyncService {
         let most = proceedings.outcomes.count > 1 ? configuration.limits.verdictBytes : .max
         var bytes = 0
         var touched: [String: DeviceContext] = [:]
+        // The device of the last outcome, which nearly always is that of the next.
+        var last: (name: String, device: DeviceContext)?
+        var rows = OutcomeRows(store: store, nowMilliseconds: now)
         for outcome in proceedings.outcomes {
             let text = try OutcomeWriter.members(of: outcome)
             bytes += text.utf8.count
@@ -77,10 +80,17 @@ extension SyncService {
             members.append(text)
             account.stamp = max(account.stamp, outcome.stamp ?? .zero)
             guard outcome.digest != nil else { continue }
-            var device = try touched[outcome.device] ?? store.makeDevice(outcome.device, of: account)
-            try writer.write(outcome, members: text, device: &device)
-            touched[outcome.device] = device
+            if last?.name != outcome.device {
+                if let last { touched[last.name] = last.device }
+                let device = try touched[outcome.device] ?? store.makeDevice(outcome.device, of: account)
+                last = (outcome.device, device)
+            }
+            guard var device = last?.device else { continue }
+            try rows.add(outcome, members: text, device: &device)
+            last?.device = device
         }
+        try rows.finish()
+        if let last { touched[last.name] = last.device }
         for (name, device) in touched.sorted(by: { $0.key < $1.key }) {
             account.devices[name] = device
             try store.statements.run("UPDATE device SET top = ? WHERE n = ?", [device.top, device.row])

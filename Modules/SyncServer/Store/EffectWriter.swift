@@ -8,12 +8,26 @@ struct EffectWriter {
 
     private var statements: Statements { store.statements }
 
+    /// How many rows of one kind go by one statement, where there are as many.
+    private static let together = 8
+
     /// Writes the ledger's records.
     func write(_ ledger: Ledger, account: AccountContext) throws {
+        var made: [Int] = []
+        var links: [(parent: Int64, child: Int64)] = []
+        var text = JSONWriter(capacity: 1_024)
         // By their places: a loop over the entries would copy each of them.
         for place in ledger.entries.indices where ledger.entries[place].isTouched {
-            try write(ledger.entries[place], ledger, account: account)
+            if ledger.entries[place].isKept { try update(place, ledger, &text) } else { made.append(place) }
+            try unlink(place, ledger, &links)
+            let root = ledger.entries[place].root
+            if let kept = ledger.entries[place].keptRoot, kept != root {
+                try statements.run(
+                    "DELETE FROM leaving WHERE root = ? AND record = ?", [root, ledger.entries[place].row])
+            }
         }
+        try insert(made, ledger, account: account, &text)
+        try link(links)
         for leaving in ledger.leavings {
             try statements.run(
                 "INSERT OR REPLACE INTO leaving(root, record, version, at) VALUES (?, ?, ?, ?)",
@@ -24,19 +38,6 @@ struct EffectWriter {
             try statements.run(
                 "UPDATE record SET activity = max(activity, ?) WHERE n = ?",
                 [nowMilliseconds, ledger.entries[place].row])
-        }
-    }
-
-    private func write(_ entry: Ledger.Entry, _ ledger: Ledger, account: AccountContext) throws {
-        let root = entry.root
-        if entry.isKept {
-            try update(entry, root: root)
-        } else {
-            try insert(entry, root: root, account: account)
-        }
-        try link(entry, ledger)
-        if let kept = entry.keptRoot, kept != root {
-            try statements.run("DELETE FROM leaving WHERE root = ? AND record = ?", [root, entry.row])
         }
     }
 
@@ -51,31 +52,60 @@ struct EffectWriter {
         }
     }
 
-    private func insert(_ entry: Ledger.Entry, root: Int64, account: AccountContext) throws {
-        try statements.run(
-            """
-            INSERT INTO record(n, account, entity, id, version, root, dead, stamp, at, activity, unit, fields, writes)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-            """
-        ) { row in
-            row.add(entry.row)
-            row.add(account.row)
-            row.add(entry.key.entity)
-            row.add(entry.key.id)
-            row.add(entry.version)
-            row.add(root)
-            row.add(entry.isDead || !entry.state.exists)
-            row.add(Int64(bitPattern: entry.state.highestStamp.packed))
-            row.add(nowMilliseconds)
-            row.add(nowMilliseconds)
-            row.add(entry.unit)
-            row.add(try RecordCodec.fields(of: entry.state))
-            row.add(try RecordCodec.writes(of: entry.state))
+    /// Eight by one statement, which says `OR FAIL` so that SQLite keeps no copy of each page to undo it: whatever fails here
+    /// takes all of the request with it (Decision 186).
+    private func insert(
+        _ places: [Int], _ ledger: Ledger, account: AccountContext, _ text: inout JSONWriter
+    ) throws {
+        var rest = places[...]
+        while rest.count >= Self.together {
+            try statements.run(
+                """
+                INSERT OR FAIL INTO record(
+                    n, account, entity, id, version, root, dead, stamp, at, activity, unit, fields, writes)
+                VALUES
+                    (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?),
+                    (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?),
+                    (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?),
+                    (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                """
+            ) { row in
+                for place in rest.prefix(Self.together) { try add(place, ledger, account, to: &row, &text) }
+            }
+            rest = rest.dropFirst(Self.together)
+        }
+        for place in rest {
+            try statements.run(
+                """
+                INSERT INTO record(
+                    n, account, entity, id, version, root, dead, stamp, at, activity, unit, fields, writes)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                """
+            ) { try add(place, ledger, account, to: &$0, &text) }
         }
     }
 
-    private func update(_ entry: Ledger.Entry, root: Int64) throws {
-        let isNewVersion = entry.version != entry.versionBefore
+    private func add(
+        _ place: Int, _ ledger: Ledger, _ account: AccountContext, to row: inout Arguments, _ text: inout JSONWriter
+    ) throws {
+        let state = ledger.entries[place].state
+        row.add(ledger.entries[place].row)
+        row.add(account.row)
+        row.add(ledger.entries[place].key.entity)
+        row.add(ledger.entries[place].key.id)
+        row.add(ledger.entries[place].version)
+        row.add(ledger.entries[place].root)
+        row.add(ledger.entries[place].isDead || !state.exists)
+        row.add(Int64(bitPattern: state.highestStamp.packed))
+        row.add(nowMilliseconds)
+        row.add(nowMilliseconds)
+        row.add(ledger.entries[place].unit)
+        try add(fieldsAndWritesOf: state, to: &row, &text)
+    }
+
+    private func update(_ place: Int, _ ledger: Ledger, _ text: inout JSONWriter) throws {
+        let state = ledger.entries[place].state
+        let isNewVersion = ledger.entries[place].version != ledger.entries[place].versionBefore
         try statements.run(
             """
             UPDATE record SET version = ?1, root = ?2, dead = ?3, stamp = ?7, at = CASE WHEN ?4 THEN ?5 ELSE at END,
@@ -83,58 +113,62 @@ struct EffectWriter {
                 activity = CASE WHEN ?11 THEN max(activity, ?5) ELSE activity END WHERE n = ?10
             """
         ) { row in
-            row.add(entry.version)
-            row.add(root)
-            row.add(entry.isDead || !entry.state.exists)
+            row.add(ledger.entries[place].version)
+            row.add(ledger.entries[place].root)
+            row.add(ledger.entries[place].isDead || !state.exists)
             row.add(isNewVersion)
             row.add(nowMilliseconds)
-            row.add(entry.unit)
-            row.add(Int64(bitPattern: entry.state.highestStamp.packed))
-            row.add(try RecordCodec.fields(of: entry.state))
-            row.add(try RecordCodec.writes(of: entry.state))
-            row.add(entry.row)
-            row.add(entry.hasActivity && entry.entity.tracksActivity)
+            row.add(ledger.entries[place].unit)
+            row.add(Int64(bitPattern: state.highestStamp.packed))
+            try add(fieldsAndWritesOf: state, to: &row, &text)
+            row.add(ledger.entries[place].row)
+            row.add(ledger.entries[place].hasActivity && ledger.entries[place].entity.tracksActivity)
         }
     }
 
-    private func link(_ entry: Ledger.Entry, _ ledger: Ledger) throws {
-        let isSame =
-            entry.parents.count == entry.keptParents.count
-            && zip(entry.parents, entry.keptParents).allSatisfy { ledger.entries[$0].row == $1 }
+    private func add(
+        fieldsAndWritesOf state: RecordState, to row: inout Arguments, _ text: inout JSONWriter
+    ) throws {
+        text.clear()
+        try state.fields.write(into: &text)
+        row.add(text)
+        text.clear()
+        try RecordCodec.writes(of: state, into: &text)
+        row.add(text)
+    }
+
+    /// Removes the links to parents that the record has no more, and notes those to new ones.
+    private func unlink(_ place: Int, _ ledger: Ledger, _ links: inout [(parent: Int64, child: Int64)]) throws {
+        let (row, kept) = (ledger.entries[place].row, ledger.entries[place].keptParents)
+        let above = ledger.entries[place].parents
+        let isSame = above.count == kept.count && zip(above, kept).allSatisfy { ledger.entries[$0].row == $1 }
         guard !isSame else { return }
-        let parents = entry.parents.map { ledger.entries[$0].row }
-        for parent in entry.keptParents where !parents.contains(parent) {
-            try statements.run("DELETE FROM link WHERE parent = ? AND child = ?", [parent, entry.row])
+        let parents = above.map { ledger.entries[$0].row }
+        for parent in kept where !parents.contains(parent) {
+            try statements.run("DELETE FROM link WHERE parent = ? AND child = ?", [parent, row])
         }
-        for parent in parents where !entry.keptParents.contains(parent) {
-            try statements.run("INSERT OR IGNORE INTO link(parent, child) VALUES (?, ?)", [parent, entry.row])
-        }
+        for parent in parents where !kept.contains(parent) { links.append((parent, row)) }
     }
 
-    /// Stores one outcome with its effect.
-    func write(_ outcome: ChangeOutcome, members: String, device: inout DeviceContext) throws {
-        guard let digest = outcome.digest, let sequence = outcome.sequence else { return }
-        do {
+    private func link(_ links: [(parent: Int64, child: Int64)]) throws {
+        var rest = links[...]
+        while rest.count >= Self.together {
             try statements.run(
                 """
-                INSERT INTO outcome(device, sequence, key, verdict, members, first, second, at, intent)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+                INSERT OR IGNORE INTO link(parent, child)
+                VALUES (?, ?), (?, ?), (?, ?), (?, ?), (?, ?), (?, ?), (?, ?), (?, ?)
                 """
             ) { row in
-                row.add(device.row)
-                row.add(sequence)
-                row.add(outcome.changeID)
-                row.add(outcome.decision.verdict)
-                row.add(members)
-                row.add(Int64(bitPattern: digest.first))
-                row.add(Int64(bitPattern: digest.second))
-                row.add(nowMilliseconds)
-                row.add(outcome.intent)
+                for link in rest.prefix(Self.together) {
+                    row.add(link.parent)
+                    row.add(link.child)
+                }
             }
-        } catch let failure as DatabaseError where failure.resultCode == .SQLITE_CONSTRAINT {
-            throw KeyIsKnown()
+            rest = rest.dropFirst(Self.together)
         }
-        device.top = max(device.top, sequence)
+        for link in rest {
+            try statements.run("INSERT OR IGNORE INTO link(parent, child) VALUES (?, ?)", [link.parent, link.child])
+        }
     }
 
     func write(_ aliases: [Naming.Alias], account: AccountContext) throws {

@@ -1,3 +1,5 @@
+internal import SyncCore
+
 /// Takes bytes that are of one exact form, the one in which they were written here; anything else is for a reader of JSON.
 struct PlainText {
     private let bytes: UnsafeRawBufferPointer
@@ -13,6 +15,16 @@ struct PlainText {
         guard offset + length <= bytes.count else { return false }
         for index in 0..<length where bytes[offset + index] != text.utf8Start[index] { return false }
         offset += length
+        return true
+    }
+
+    /// Whether the text stood here.
+    mutating func take(_ text: UnsafeRawBufferPointer) -> Bool {
+        let end = offset + text.count
+        guard end <= bytes.count, UnsafeRawBufferPointer(rebasing: bytes[offset..<end]).hasSameBytes(as: text) else {
+            return false
+        }
+        offset = end
         return true
     }
 

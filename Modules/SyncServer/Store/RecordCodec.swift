@@ -16,6 +16,11 @@ enum RecordCodec {
 
     static func writes(of state: RecordState) throws(JSONFailure) -> TextBytes {
         var writer = JSONWriter(capacity: 128)
+        try writes(of: state, into: &writer)
+        return TextBytes(bytes: writer.takeBytes())
+    }
+
+    static func writes(of state: RecordState, into writer: inout JSONWriter) throws(JSONFailure) {
         writer.beginObject()
         tag("c", state.created, &writer)
         tag("d", state.deleted, &writer)
@@ -37,7 +42,6 @@ enum RecordCodec {
             writer.endObject()
         }
         writer.endObject()
-        return TextBytes(bytes: writer.takeBytes())
     }
 
     private static func field(_ field: FieldState, _ writer: inout JSONWriter) throws(JSONFailure) {
@@ -94,10 +98,8 @@ enum RecordCodec {
     /// - Parameter device: the device that the last record read was made by, and then this one: nearly all have the same.
     static func state(fields: JSONBytes, writes: JSONBytes, device: inout String) throws -> RecordState {
         // Most were never written again after their create.
-        if let created = createAlone(writes, &device) {
-            return RecordState(
-                created: created, deleted: nil, firstDeleted: nil, namedBelow: [],
-                fields: try list(fields, at: created))
+        if let created = writes.withBytes(0..<writes.count, { createAlone($0, &device) }) {
+            return try state(fields: fields, created: created)
         }
         var created: WriteTag?
         var deleted: WriteTag?
@@ -148,18 +150,27 @@ enum RecordCodec {
         return FieldList(all)
     }
 
+    /// The state of a record that was never written again after its create.
+    static func state(fields: JSONBytes, created: WriteTag) throws -> RecordState {
+        RecordState(
+            created: created, deleted: nil, firstDeleted: nil, namedBelow: [], fields: try list(fields, at: created))
+    }
+
     /// The create, where `writes` has nothing else, written as it is here; else `nil`, and nothing is said of it.
-    private static func createAlone(_ writes: JSONBytes, _ device: inout String) -> WriteTag? {
-        writes.withBytes(0..<writes.count) { bytes in
-            var text = PlainText(bytes)
-            guard text.take("{\"c\":["), let stamp = text.takeInteger(), text.take(",\""),
-                let name = text.takeID(), text.take("\","), let sequence = text.takeInteger(), text.take("]}"),
-                text.isAtEnd
+    static func createAlone(_ writes: UnsafeRawBufferPointer, _ device: inout String) -> WriteTag? {
+        let bytes = writes
+        var text = PlainText(bytes)
+        guard text.take("{\"c\":["), let stamp = text.takeInteger(), text.take(",\"") else { return nil }
+        let isLast = device.withUTF8 { text.take(UnsafeRawBufferPointer($0)) } && text.take("\",")
+        if !isLast {
+            text = PlainText(bytes)
+            guard text.take("{\"c\":["), text.takeInteger() != nil, text.take(",\""), let name = text.takeID(),
+                text.take("\",")
             else { return nil }
-            let isLast = device.utf8.elementsEqual(name)
-            if !isLast { device = String(decoding: name, as: UTF8.self) }
-            return WriteTag(stamp: Stamp(packed: UInt64(bitPattern: stamp)), device: device, sequence: sequence)
+            device = String(decoding: name, as: UTF8.self)
         }
+        guard let sequence = text.takeInteger(), text.take("]}"), text.isAtEnd else { return nil }
+        return WriteTag(stamp: Stamp(packed: UInt64(bitPattern: stamp)), device: device, sequence: sequence)
     }
 
     private static func field(

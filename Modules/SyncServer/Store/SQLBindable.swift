@@ -48,10 +48,15 @@ struct TextBytes: SQLBindable {
     let bytes: [UInt8]
 
     func bind(to statement: OpaquePointer, at place: CInt) -> CInt {
-        bytes.withUnsafeBytes { bytes in
-            guard let start = bytes.baseAddress else { return sqlite3_bind_text(statement, place, "", 0, nil) }
-            return sqlite3_bind_text(
-                statement, place, start.assumingMemoryBound(to: CChar.self), CInt(bytes.count), copied)
+        bytes.withUnsafeBytes { Self.bind($0, to: statement, at: place) }
+    }
+
+    static func bind(_ bytes: UnsafeRawBufferPointer, to statement: OpaquePointer, at place: CInt) -> CInt {
+        // An empty text has no address, and would be NULL.
+        guard let start = bytes.baseAddress, !bytes.isEmpty else {
+            return sqlite3_bind_text(statement, place, "", 0, nil)
         }
+        return sqlite3_bind_text(
+            statement, place, start.assumingMemoryBound(to: CChar.self), CInt(bytes.count), copied)
     }
 }

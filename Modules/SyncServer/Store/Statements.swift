@@ -112,16 +112,31 @@ final class Statements {
         return value
     }
 
-    /// The same for a statement that runs for each change: `bind` adds the arguments one by one.
+    /// The same for the statement that finds a record for each change: the texts are lent to it, not copied.
     func first<Value>(
-        _ sql: StaticString, _ bind: (inout Arguments) throws -> Void, _ read: (StatementRow) throws -> Value
+        _ sql: StaticString, _ number: Int64, _ text: String, _ other: String, _ read: (StatementRow) throws -> Value
     ) throws -> Value? {
-        var value: Value?
-        try each(ready(sql, bind), sql) { row in
-            value = try read(row)
-            return false
+        try hook?()
+        let statement = try statement(sql)
+        var (text, other) = (text, other)
+        return try text.withUTF8 { text in
+            try other.withUTF8 { other in
+                sqlite3_reset(statement)
+                // What is lent is not to be found there afterwards.
+                defer { sqlite3_clear_bindings(statement) }
+                var arguments = Arguments(statement)
+                arguments.add(number)
+                arguments.add(lent: text)
+                arguments.add(lent: other)
+                guard arguments.code == SQLITE_OK else { throw failure(arguments.code, sql) }
+                var value: Value?
+                try each(statement, sql) { row in
+                    value = try read(row)
+                    return false
+                }
+                return value
+            }
         }
-        return value
     }
 
     /// Gives all statements back; the store is of no use afterwards.
@@ -143,6 +158,23 @@ struct Arguments {
     fileprivate private(set) var code = SQLITE_OK
 
     fileprivate init(_ statement: OpaquePointer) { self.statement = statement }
+
+    /// A text that stays where it is until the statement is reset.
+    fileprivate mutating func add(lent text: UnsafeBufferPointer<UInt8>) {
+        guard let start = text.baseAddress else { return add("") }
+        let code = UnsafeRawPointer(start).withMemoryRebound(to: CChar.self, capacity: text.count) {
+            sqlite3_bind_text(statement, place, $0, CInt(text.count), nil)
+        }
+        if self.code == SQLITE_OK { self.code = code }
+        place += 1
+    }
+
+    /// What a writer holds, as a text; copied at once.
+    mutating func add(_ writer: borrowing JSONWriter) {
+        let code = writer.withBytes { TextBytes.bind($0, to: statement, at: place) }
+        if self.code == SQLITE_OK { self.code = code }
+        place += 1
+    }
 
     @inline(__always)
     mutating func add(_ value: some SQLBindable) {
@@ -171,6 +203,15 @@ struct StatementRow {
         let start = sqlite3_column_text(statement, place)
         return JSONBytes(
             UnsafeBufferPointer(start: start, count: start == nil ? 0 : Int(sqlite3_column_bytes(statement, place))))
+    }
+
+    /// A text's bytes, lent for a call.
+    func withBytes<Result>(_ place: CInt, _ body: (UnsafeRawBufferPointer) throws -> Result) rethrows -> Result {
+        // The text before its length: SQLite brings it into UTF-8 first.
+        let start = sqlite3_column_text(statement, place)
+        return try body(
+            UnsafeRawBufferPointer(
+                start: start, count: start == nil ? 0 : Int(sqlite3_column_bytes(statement, place))))
     }
 
     private func isNull(_ place: CInt) -> Bool { sqlite3_column_type(statement, place) == SQLITE_NULL }

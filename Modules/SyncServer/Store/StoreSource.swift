@@ -27,17 +27,17 @@ final class StoreSource: RecordSource {
         try store.statements.first(
             """
             SELECT n, version, dead, fields, writes, root FROM record WHERE account = ? AND entity = ? AND id = ?
-            """
+            """, account.row, key.entity, key.id
         ) { row in
-            row.add(account.row)
-            row.add(key.entity)
-            row.add(key.id)
-        } _: { row in
-            let (fields, writes) = (row.bytes(3), row.bytes(4))
+            let fields = row.bytes(3)
+            let (created, size) = row.withBytes(4) { (RecordCodec.createAlone($0, &lastDevice), $0.count) }
+            let state =
+                if let created { try RecordCodec.state(fields: fields, created: created) } else {
+                    try RecordCodec.state(fields: fields, writes: row.bytes(4), device: &lastDevice)
+                }
             return StoredRecord(
-                row: row[0], root: row[5], version: row[1], isDead: (row[2] as Int64) != 0,
-                state: try RecordCodec.state(fields: fields, writes: writes, device: &lastDevice),
-                size: fields.count + writes.count)
+                row: row[0], root: row[5], version: row[1], isDead: (row[2] as Int64) != 0, state: state,
+                size: fields.count + size)
         }
     }
 

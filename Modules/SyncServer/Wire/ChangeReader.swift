@@ -8,6 +8,19 @@ struct ChangeReader {
     /// The request's device.
     let device: String
 
+    /// The members of a change that are known by name; the request's reader has ``names`` as its `tags`, so that they are
+    /// told by number and no name is compared.
+    private enum Member: Int {
+        case changeID = 1
+        case deviceID, sequence, entity, id, operation, schemaVersion, stamp, baseVersion, transaction, intent, fields
+    }
+
+    /// In the order of ``Member``.
+    static let names = [
+        "changeID", "deviceID", "sequence", "entity", "id", "operation", "schemaVersion", "stamp", "baseVersion",
+        "transaction", "intent", "fields",
+    ]
+
     /// What has been read of a change, and the first thing that is wrong with it.
     private struct Draft {
         var id: String?
@@ -35,33 +48,33 @@ struct ChangeReader {
         guard try reader.peek() == .object else { throw Problem.malformed("a change is no object") }
         let start = reader.offset
         try reader.beginObject()
-        while let name = try reader.nextKey() { try member(name, &reader, &draft) }
+        while let tag = try reader.nextTag() { try member(Member(rawValue: tag), &reader, &draft) }
         if reader.takeUnfit() != nil { draft.refuse("a value does not fit: a number beyond 64 bits, or no base64") }
         guard let id = draft.id else { throw Problem.malformed("a change has no changeID") }
         return finish(&draft, id: id, size: reader.offset - start)
     }
 
-    private func member(_ name: String, _ reader: inout JSONReader, _ draft: inout Draft) throws {
-        switch name {
-        case "changeID": draft.id = try text(name, &reader, &draft)
-        case "deviceID": draft.device = try optionalText(name, &reader, &draft)
-        case "sequence": draft.sequence = try integer(name, &reader, &draft)
-        case "entity": draft.entity = try text(name, &reader, &draft)
-        case "id": draft.recordID = try text(name, &reader, &draft)
-        case "operation":
-            draft.operation = try text(name, &reader, &draft).flatMap(Operation.init(rawValue:))
+    private func member(_ member: Member?, _ reader: inout JSONReader, _ draft: inout Draft) throws {
+        switch member {
+        case .changeID: draft.id = try text("changeID", &reader, &draft)
+        case .deviceID: draft.device = try optionalText("deviceID", &reader, &draft)
+        case .sequence: draft.sequence = try integer("sequence", &reader, &draft)
+        case .entity: draft.entity = try text("entity", &reader, &draft)
+        case .id: draft.recordID = try text("id", &reader, &draft)
+        case .operation:
+            draft.operation = try text("operation", &reader, &draft).flatMap(Operation.init(rawValue:))
             if draft.operation == nil { draft.refuse("the operation is not known") }
-        case "schemaVersion": draft.schemaVersion = try integer(name, &reader, &draft) ?? 0
-        case "stamp":
-            draft.stamp = try text(name, &reader, &draft).flatMap(Stamp.init)
+        case .schemaVersion: draft.schemaVersion = try integer("schemaVersion", &reader, &draft) ?? 0
+        case .stamp:
+            draft.stamp = try text("stamp", &reader, &draft).flatMap(Stamp.init)
             if draft.stamp == nil { draft.refuse("the stamp is none") }
-        case "baseVersion":
+        case .baseVersion:
             if try reader.readNull() { break }
-            draft.baseVersion = try integer(name, &reader, &draft)
-        case "transaction": draft.unit = try optionalText(name, &reader, &draft)
-        case "intent": draft.intent = try optionalText(name, &reader, &draft)
-        case "fields": try fields(&reader, &draft)
-        default:
+            draft.baseVersion = try integer("baseVersion", &reader, &draft)
+        case .transaction: draft.unit = try optionalText("transaction", &reader, &draft)
+        case .intent: draft.intent = try optionalText("intent", &reader, &draft)
+        case .fields: try fields(&reader, &draft)
+        case nil:
             try reader.skipValue()
             _ = reader.takeUnfit()
         }
@@ -245,18 +258,18 @@ struct ChangeReader {
     /// What the same key must say again: everything but `baseVersion` and `deviceID`.
     private func digest(of draft: Draft) -> ContentDigest {
         var digest = ContentDigest()
-        for text in [
-            draft.entity, draft.recordID, draft.operation?.rawValue, draft.stamp?.description, draft.unit, draft.intent,
-        ] {
-            digest.add(byte: text == nil ? 0 : 1)
-            digest.add(text: text ?? "")
-        }
+        digest.add(optional: draft.entity)
+        digest.add(optional: draft.recordID)
+        digest.add(optional: draft.operation?.rawValue)
+        digest.add(stamp: draft.stamp)
+        digest.add(optional: draft.unit)
+        digest.add(optional: draft.intent)
         digest.add(number: draft.sequence ?? 0)
         digest.add(number: draft.schemaVersion)
         for field in draft.fields {
             digest.add(text: field.name)
             digest.add(text: field.rule.rawValue)
-            digest.add(text: draft.ownStamps[field.name]?.description ?? "")
+            digest.add(text: draft.ownStamps.isEmpty ? "" : draft.ownStamps[field.name]?.description ?? "")
             digest.add(byte: field.old == nil ? 0 : 1)
             digest.add(value: field.old ?? .null)
             digest.add(value: field.new)

@@ -13,6 +13,7 @@ struct SyncRequestReader {
         do {
             var reader = JSONReader(body, maximumDepth: limits.depth)
             reader.refusesUnfitNumbers = false
+            reader.tags = ChangeReader.names
             let request = try members(of: &reader)
             try reader.finish()
             return request
@@ -112,7 +113,7 @@ struct SyncRequestReader {
 
     private func dirty(_ reader: inout JSONReader, device: String) throws -> [DirtyRecord] {
         var records: [DirtyRecord] = []
-        var keys: Set<String> = []
+        var keys = Distinct<String>()
         let changes = ChangeReader(limits: limits, nowMilliseconds: nowMilliseconds, device: device)
         try reader.beginArray()
         while try reader.nextElement() {
@@ -120,7 +121,7 @@ struct SyncRequestReader {
                 throw Problem.tooLarge("more than \(limits.dirtyRecords) changes")
             }
             let record = try changes.read(&reader)
-            guard keys.insert(record.changeID).inserted else { throw Problem.malformed("a change is told twice") }
+            guard keys.insert(record.changeID) else { throw Problem.malformed("a change is told twice") }
             records.append(record)
         }
         return records
