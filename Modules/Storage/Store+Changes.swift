@@ -41,6 +41,8 @@ extension Store: ChangeLog {
             return try context.deriving(db, now: now, ahead: ahead) {
                 let settled = try context.changes.settle(
                     db, settlement, claim: mayClaim ? claim : nil, behind: underWay, now: now)
+                // What a repeated verdict says may be long over, and a page from 0 says nothing of what left since (seed 9099).
+                if settlement.outcomes.contains(where: \.isRepeated) { try Self.catchUp(db, context.schema) }
                 let touched = settled.touched + (isRetrying ? try retryHeld(db, now) : [])
                 return ((settled.claim, touched), touched)
             }

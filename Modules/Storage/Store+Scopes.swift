@@ -55,8 +55,9 @@ extension Store {
     }
 
     /// A root that begins at 0, and has rows here by now: these were acknowledged, and the process was killed before anything of
-    /// the page was taken.
+    /// the page was taken, or before the verdict came that is repeated now.
     /// - Returns: whether there is one.
+    @discardableResult
     static func catchUp(_ db: Database, _ schema: Schema) throws -> Bool {
         guard var scopes = try Scopes.read(db) else { return false }
         let here = try here(db, Set(scopes.asked.keys.filter(scopes.isFromStart)), schema)

@@ -245,6 +245,30 @@ struct PullsOfRootsTests {
         #expect(try await f.store.position().scopes == ["board:b3": 5])
     }
 
+    @Test(
+        "DL-21 seed 9099: made and sent, a root is asked for before the verdict, which is repeated then: so is what left it since"
+    )
+    func repeatedBesideThePage() async throws {
+        let f = try Fixture()
+        try f.sql("INSERT INTO board (id, name) VALUES ('b3', 'Board')")
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('l3', 'List', 'b3')")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .unanswered), (claim.keys[1], .unanswered))
+        try await f.store.setScopes([RecordKey("board", "b3")])
+        let again = try await f.claim()
+        _ = try await f.store.settle(
+            Settlement(
+                outcomes: [
+                    .init(changeID: again.keys[0], kind: .applied(5), isRepeated: true),
+                    .init(changeID: again.keys[1], kind: .applied(6), isRepeated: true),
+                ]), claim: nil)
+        #expect(try await f.store.position().scopes == ["board:b3": 0])
+        #expect(try await page(f, record("board", "b3", 5, ["name": "Board"]), upTo: 10).asksAgain)
+        #expect(try await f.store.position().scopes == ["board:b3": 5])
+        try await page(f, record("list", "l3", 9, [:], .gone), upTo: 10)
+        #expect(try f.int("SELECT count(*) FROM list") == 0)
+    }
+
     @Test("Roots as an earlier program wrote them are read")
     func earlierForm() throws {
         let scopes = try #require(try Scopes(json: #"{"asked":{"board:b1":4},"leaving":["board:b2"]}"#))
