@@ -179,7 +179,7 @@ extension Settling {
         _ db: Database, of record: RecordKey, under left: Set<RecordKey>, _ reason: SetAsideReason
     ) throws {
         for change in try Base.remaining(db, of: record, table.schema) where change.operation == .update {
-            guard table.schema.references(of: change).contains(where: { left.contains($0.record) }) else { continue }
+            guard table.schema.parents(of: change).contains(where: { left.contains($0.record) }) else { continue }
             guard change.state == .failed else {
                 try putAside(db, change, reason, doubt: .none)
                 continue
