@@ -158,12 +158,11 @@ enum RecordCodec {
 
     /// The create, where `writes` has nothing else, written as it is here; else `nil`, and nothing is said of it.
     static func createAlone(_ writes: UnsafeRawBufferPointer, _ device: inout String) -> WriteTag? {
-        let bytes = writes
-        var text = PlainText(bytes)
+        var text = PlainText(writes)
         guard text.take("{\"c\":["), let stamp = text.takeInteger(), text.take(",\"") else { return nil }
         let isLast = device.withUTF8 { text.take(UnsafeRawBufferPointer($0)) } && text.take("\",")
         if !isLast {
-            text = PlainText(bytes)
+            text = PlainText(writes)
             guard text.take("{\"c\":["), text.takeInteger() != nil, text.take(",\""), let name = text.takeID(),
                 text.take("\",")
             else { return nil }
