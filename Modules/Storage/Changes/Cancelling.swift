@@ -46,9 +46,11 @@ extension ChangeTable {
         let deletes = changes.filter { $0.operation == .delete }
         let returning = Set(deletes.map(\.record))
         for change in deletes {
+            let work = try RecordWork.load(db, change.record, schema, deltas)
+            let fields = try change.deleted(db, from: work?.state(before: change.position) ?? .absent)
             for field in schema[change.record.entity]?.parents ?? [] {
                 guard let parent = field.reference.flatMap({ schema[$0.entity] }),
-                    case .string(let id)? = change.fields[field.name]?.old
+                    case .string(let id)? = fields[field.name]
                 else { continue }
                 if returning.contains(RecordKey(parent.name, id)) { continue }
                 if try !RowWriter(parent).exists(db, id) { return false }
@@ -99,8 +101,8 @@ extension Settling {
         case .delete:
             guard !shown.isLive else { return nil }
             inverse.operation = .create
-            inverse.fields = change.fields.compactMapValues { delta in
-                delta.old.map { FieldDelta(old: nil, new: $0) }
+            inverse.fields = try change.deleted(db, from: work.state(before: change.position)).mapValues {
+                FieldDelta(old: nil, new: $0)
             }
             // Without its parent it would not show, and be refused or come to nothing.
             guard try hasParents(db, inverse) else { return nil }
@@ -159,5 +161,16 @@ extension Settling {
             }
         }
         return fields
+    }
+}
+
+extension StoredChange {
+    /// What a delete took: the record as it is just before it, or as it is held for a parent that is deleted here, too; where
+    /// nothing is known of it any more, as it was when it was deleted. What is noted with the delete may be less: a create in
+    /// front of it was decided, nobody knows how, and a page has told since what came of it (seed 15123).
+    fileprivate func deleted(_ db: Database, from state: RecordState) throws -> [String: FieldValue] {
+        if state.isLive { return state.fields }
+        if let held = try HeldRecords.find(db, record), held.presence == .live { return held.fields }
+        return fields.compactMapValues(\.old)
     }
 }

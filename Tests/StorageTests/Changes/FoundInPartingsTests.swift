@@ -235,6 +235,49 @@ struct FoundInPartingsTests {
             ])
     }
 
+    @Test("Seed 15123: the inverse of a delete says all of the record, also what only a page has told since")
+    func invertedDelete() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.insertCard("k")
+        try f.sql("UPDATE card SET name = 'Mine' WHERE id = 'k'")
+        try f.sql("DELETE FROM card WHERE id = 'k'")
+        let sent = try await f.claim(ClaimLimits(maxChanges: 2, merges: false))
+        try #require(sent.told == ["create card k", "update card k"])
+        // Both were done in an earlier life of this device, and nobody knows how: the page tells.
+        try await f.settle((sent.keys[0], .refused("expired")), (sent.keys[1], .refused("expired")))
+        try await f.apply(record("card", "k", 6, ["name": "Mine", "idList": "l1", "pos": 1.0]))
+        let delete = try await f.claim()
+        try await f.settle((delete.keys[0], .unanswered))
+        guard case .inverse = try await f.store.cancel(delete.keys[0]) else {
+            Issue.record("no inverse")
+            return
+        }
+        #expect(try f.card("idList", "k") == "l1")
+        let inverse = try #require(try await f.claim().changes.last?.change)
+        #expect(inverse.operation == .create)
+        #expect(inverse.fields["idList"]?.new == "l1")
+        #expect(inverse.fields["name"]?.new == "Mine")
+    }
+
+    @Test(
+        "Seed 15123: nor is a delete taken back whose parent is deleted, too, where only a page has told of that parent"
+    )
+    func invertedUnderDeleted() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.insertCard("k")
+        try f.sql("DELETE FROM list WHERE id = 'l1'")
+        let sent = try await f.claim(ClaimLimits(maxChanges: 1, merges: false))
+        try #require(sent.told == ["create card k"])
+        try await f.settle((sent.keys[0], .refused("expired")))
+        try await f.apply(record("card", "k", 6, ["name": "A", "idList": "l1", "pos": 1.0]))
+        let rest = try await f.claim()
+        for key in rest.keys { try await f.settle((key, .unanswered)) }
+        let delete = try #require(rest.changes.first { $0.change.record.id == "k" })
+        #expect(try await f.store.cancel(delete.change.id) == .tooLate)
+    }
+
     @Test("Seed 30406: a delete is not taken back once the parent is deleted, too")
     func deletedUnderDeleted() async throws {
         let f = try await refusedList()
