@@ -120,6 +120,27 @@ struct DeathTests {
         #expect(other.result("k2")["error"]["code"] == "idTaken")
     }
 
+    @Test("DAT-07 the same create above a delete that lost leaves what elements and sums made (found with seed 15123)")
+    func sameOverElements() throws {
+        let server = try tree()
+        let made: [String: FieldValue] = [
+            "tags": ["old": .null, "new": ["x"], "rule": "union"], "votes": ["old": .null, "new": 2, "rule": "sum"],
+        ]
+        try server.sync("dev-1", [server.change("k1", 4, "update", "card", "c1", made, at: -200)], from: 3)
+        #expect(
+            try server.sync("dev-2", [server.delete("k1", 1, "card", "c1", at: -500)], from: 4).verdict("k1")
+                == "merged")
+        let fields: [String: FieldValue] = ["idList": "l1", "name": "C", "tags": ["x"], "votes": 2]
+        let same = try server.sync("dev-2", [server.create("k2", 2, "card", "c1", fields, at: -100)], from: 4)
+        #expect(same.verdict("k2") == "applied")
+        #expect(same.result("k2")["version"] == 4)
+        #expect(try server.sync("dev-3", from: 3).record("c1")?["fields"] == .object(fields))
+        let more: [String: FieldValue] = ["tags": ["old": ["x"], "new": ["x", "y"], "rule": "union"]]
+        let next = try server.sync("dev-1", [server.change("k2", 5, "update", "card", "c1", more, at: -50)], from: 4)
+        #expect(next.verdict("k2") == "applied")
+        #expect(try server.sync("dev-3", from: 4).record("c1")?["fields"]["tags"] == ["x", "y"])
+    }
+
     @Test("what stands under a dead record is dead, and lives again with it")
     func parents() throws {
         let server = try tree()

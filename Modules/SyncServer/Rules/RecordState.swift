@@ -12,7 +12,8 @@ struct RecordState: Sendable, Hashable {
     private(set) var deleted: WriteTag?
     /// The earliest delete: a create above it began the record anew.
     private(set) var firstDeleted: WriteTag?
-    /// The fields that the latest create named with stamps below its own.
+    /// The fields that the latest create named, and has no plain write of at its own place: with stamps below its own, or since
+    /// it said only what sums or elements had made.
     private(set) var namedBelow: [String]
     /// In the order of their names.
     private(set) var fields: FieldList
@@ -89,8 +90,14 @@ struct RecordState: Sendable, Hashable {
     /// A create that says what is there already changes nothing that readers see, but it is a write all the same: a
     /// delete before it that comes later does not take the record.
     private mutating func remember(_ change: IncomingChange) {
-        for field in change.fields { fields[slot(for: field.name)].confirm(at: change.tag(of: field)) }
-        noteCreate(change)
+        var unwritten: [String] = []
+        for field in change.fields {
+            let index = slot(for: field.name)
+            fields[index].confirm(at: change.tag(of: field))
+            // It names the field all the same, so that it hides nothing below itself (Decision 90).
+            if fields[index].plainTag.isBefore(change.tag(of: field)) { unwritten.append(field.name) }
+        }
+        noteCreate(change, unwritten: unwritten)
     }
 
     private mutating func createFirst(_ change: IncomingChange) -> RecordRuling {
@@ -118,10 +125,11 @@ struct RecordState: Sendable, Hashable {
         return RecordRuling(isDone ? .applied : .merged, hasEffect: true)
     }
 
-    private mutating func noteCreate(_ change: IncomingChange) {
+    /// - Parameter unwritten: fields that it names, and of which it is no plain write.
+    private mutating func noteCreate(_ change: IncomingChange, unwritten: [String] = []) {
         guard created.isBefore(change.tag) else { return }
         created = change.tag
-        namedBelow = change.fields.filter { change.tag(of: $0) < change.tag }.map(\.name)
+        namedBelow = change.fields.filter { change.tag(of: $0) < change.tag || unwritten.contains($0.name) }.map(\.name)
         if reset != nil { setFloors() }
     }
 
