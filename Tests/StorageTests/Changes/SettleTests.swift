@@ -293,8 +293,8 @@ import Testing
         try await fixture.drain()
     }
 
-    @Test("QUE-07 seed 6810: what follows a change of its record that waits, waits with it, and goes after it")
-    func behindWhatWaits() async throws {
+    /// A card, `c1`, was moved into a list whose create was refused, under the key that is returned; another, `c2`, was edited.
+    private func movedIntoRefused() async throws -> (Fixture, refused: String) {
         let fixture = try Fixture()
         try await fixture.applyBoard()
         try fixture.insertCard("c2")
@@ -304,6 +304,12 @@ import Testing
         try await fixture.settle((claim.keys[0], .refused()))
         try fixture.sql("UPDATE card SET idList = 'A' WHERE id = 'c1'")
         try fixture.sql("UPDATE card SET name = 'other' WHERE id = 'c2'")
+        return (fixture, claim.keys[0])
+    }
+
+    @Test("QUE-07 seed 6810: what follows a change of its record that waits, waits with it, and goes after it")
+    func behindWhatWaits() async throws {
+        let (fixture, refused) = try await movedIntoRefused()
         try fixture.sql("DELETE FROM card WHERE id = 'c1'")
         // Before a claim has marked them, and after it.
         let states = ["update card c1 blocked", "update card c2 pending", "delete card c1 blocked"]
@@ -311,7 +317,7 @@ import Testing
         #expect(try await fixture.claim().told == ["update card c2"])
         #expect(try await fixture.store.summary().blocked == 2)
         try fixture.sql("UPDATE card SET name = 'again' WHERE id = 'c2'")
-        let retried = try await fixture.store.retry(claim.keys[0])
+        let retried = try await fixture.store.retry(refused)
         let next = try await fixture.claim()
         #expect(next.keys.first == retried)
         #expect(next.told.filter { $0.hasSuffix("c1") } == ["update card c1", "delete card c1"])
@@ -319,15 +325,7 @@ import Testing
 
     @Test("QUE-04 what waits behind a change that is taken back waits for nothing that it does not need")
     func behindWhatIsTakenBack() async throws {
-        let fixture = try Fixture()
-        try await fixture.applyBoard()
-        try fixture.insertCard("c2")
-        try await fixture.drain()
-        try fixture.sql("INSERT INTO list (id, name, idBoard) VALUES ('A', 'A', 'b1')")
-        let claim = try await fixture.claim()
-        try await fixture.settle((claim.keys[0], .refused()))
-        try fixture.sql("UPDATE card SET idList = 'A' WHERE id = 'c1'")
-        try fixture.sql("UPDATE card SET name = 'other' WHERE id = 'c2'")
+        let (fixture, _) = try await movedIntoRefused()
         try fixture.sql("UPDATE card SET name = 'mine' WHERE id = 'c1'")
         #expect(try await fixture.claim().told == ["update card c2"])
         let moving = try #require(try await fixture.store.queued().first { $0.change.record.id == "c1" })
