@@ -11,13 +11,8 @@ import Testing
 @Suite struct InvariantTests {
     @Test("Seed 783: a row held for what is unsent under it needs neither a version nor a change; no other does")
     func heldForUnsent() throws {
-        let path = NSTemporaryDirectory() + "invariants-\(UUID().uuidString)"
-        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
-        defer {
-            do { try FileManager.default.removeItem(atPath: path) } catch { Issue.record(error) }
-        }
-        let schema = try Schema(SimulationSchema.entities)
-        let store = try Store(path: path + "/device.sqlite", schema: schema)
+        let (folder, store, schema) = try fresh()
+        defer { folder.remove() }
         try store.database.write { db in
             try db.execute(
                 sql: """
@@ -60,13 +55,8 @@ import Testing
         var memory = Memory()
         memory.heard(answer, of: request)
         memory.gaveUp(["k-1"])
-        let schema = try Schema(SimulationSchema.entities)
-        let path = NSTemporaryDirectory() + "invariants-\(UUID().uuidString)"
-        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
-        defer {
-            do { try FileManager.default.removeItem(atPath: path) } catch { Issue.record(error) }
-        }
-        let store = try Store(path: path + "/device.sqlite", schema: schema)
+        let (folder, store, schema) = try fresh()
+        defer { folder.remove() }
         let sent = Dictionary(uniqueKeysWithValues: changes.map { ($0.id, $0) })
         let missing = try store.database.read { db in
             var parsed: [String: FieldValue] = [:]
@@ -113,13 +103,8 @@ import Testing
         "Seed 2729: an edit that ended its create's refusal went into the create, and not into what was written behind it"
     )
     func editOfRefused() throws {
-        let path = NSTemporaryDirectory() + "invariants-\(UUID().uuidString)"
-        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
-        defer {
-            do { try FileManager.default.removeItem(atPath: path) } catch { Issue.record(error) }
-        }
-        let schema = try Schema(SimulationSchema.entities)
-        let store = try Store(path: path + "/device.sqlite", schema: schema)
+        let (folder, store, schema) = try fresh()
+        defer { folder.remove() }
         var ledger = Ledger()
         /// Runs the SQL, and returns the key of the change that it made.
         func write(_ sql: String) throws -> String {
@@ -153,13 +138,8 @@ import Testing
         "Seed 7906: a create that was done in another history, refused in this one and tried again takes its delete along"
     )
     func doneInAnotherHistory() throws {
-        let path = NSTemporaryDirectory() + "invariants-\(UUID().uuidString)"
-        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
-        defer {
-            do { try FileManager.default.removeItem(atPath: path) } catch { Issue.record(error) }
-        }
-        let schema = try Schema(SimulationSchema.entities)
-        let store = try Store(path: path + "/device.sqlite", schema: schema)
+        let (folder, store, schema) = try fresh()
+        defer { folder.remove() }
         var parsed: [String: FieldValue] = [:]
         let facts = try store.database.read { try DeviceFacts($0, schema, &parsed) }
         for (isTriedAgain, accepted, isGone) in [
@@ -177,6 +157,23 @@ import Testing
             #expect(lost.map(\.key) == (isGone ? ["k-2"] : []))
         }
         try store.database.close()
+    }
+
+    /// A store in a folder of its own, which is the caller's to remove.
+    private func fresh() throws -> (folder: Folder, store: Store, schema: Schema) {
+        let folder = try Folder()
+        let schema = try Schema(SimulationSchema.entities)
+        return (folder, try Store(path: folder.path + "/device.sqlite", schema: schema), schema)
+    }
+
+    private struct Folder {
+        let path = NSTemporaryDirectory() + "invariants-\(UUID().uuidString)"
+
+        init() throws { try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true) }
+
+        func remove() {
+            do { try FileManager.default.removeItem(atPath: path) } catch { Issue.record(error) }
+        }
     }
 
     private func found(_ store: Store, _ schema: Schema) throws -> [(String, String)] {
