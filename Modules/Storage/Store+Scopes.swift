@@ -134,6 +134,7 @@ extension Store {
                 guard let root = RecordKey(scopeName: name) else { continue }
                 let result = try Eviction.evict(db, root, changes)
                 removed += result.removed.count
+                scopes.stayed.formUnion(result.stayed.map(\.scopeName))
                 if result.isComplete { scopes.leaving[name] = nil }
             }
         }

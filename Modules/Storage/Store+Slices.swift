@@ -75,7 +75,8 @@ extension Store {
             let known = try Meta.texts(db, [.checkpoint, .epoch, .scopes, .openFrom])
             let checkpoint = known[.checkpoint].flatMap { Int64($0) } ?? 0
             let epoch = known[.epoch]
-            var scopes = try Scopes(json: known[.scopes])
+            let stored = try Scopes(json: known[.scopes])
+            var scopes = stored
             guard slice.scopes == nil ? slice.from <= checkpoint && scopes == nil : scopes?.covers(slice) ?? false,
                 epoch == nil || epoch == slice.epoch
             else {
@@ -93,6 +94,13 @@ extension Store {
                 let part = try RowWriter.applying(db) {
                     let applier = try SliceApplier(db, context, now: now, unsent: unsentRecords)
                     let (taken, isLast) = try apply(db, applier)
+                    for record in records.prefix(taken) { scopes?.doubted.remove(record.key.scopeName) }
+                    if isSwept, isLast, let present = scopes, !present.doubted.isEmpty {
+                        let missing = try StayedRows.missing(db, present, context.schema)
+                        scopes?.doubted = []
+                        try applier.apply(
+                            missing.map { ServerRecord(key: $0, version: slice.checkpoint, presence: .gone) })
+                    }
                     var part = Part(report: applier.report, taken: taken, isLast: isLast)
                     if isSwept, isLast, try !HeldRecords.isEmpty(db) {
                         let removed = try Eviction.evictStrays(db, context.changes)
@@ -106,12 +114,15 @@ extension Store {
             let isWhole = part.taken == slice.records.count
             let reached = isWhole ? slice.checkpoint : records[part.taken - 1].version
             let isEnd = part.isLast && !slice.hasMore
-            if movesCheckpoint, let before = scopes {
-                scopes?.advance(to: reached)
-                if isEnd, before.isWhole(at: slice.checkpoint) {
-                    part.report.asksAgain = scopes?.close(at: slice.checkpoint, passRuns: passRuns) ?? false
+            if movesCheckpoint, var next = scopes {
+                next.advance(to: reached)
+                if isEnd, scopes?.isWhole(at: slice.checkpoint) ?? false {
+                    part.report.asksAgain = next.close(at: slice.checkpoint, passRuns: passRuns)
+                    if isSwept, !next.stayed.isEmpty, try StayedRows.find(db, &next, context.schema) {
+                        part.report.asksAgain = true
+                    }
                 }
-                if scopes != before { try scopes?.write(db) }
+                if next != stored { try next.write(db) }
             } else if movesCheckpoint {
                 try Self.advance(db, from: checkpoint, to: reached, isEnd: isEnd, open: known[.openFrom] != nil)
             }

@@ -94,6 +94,37 @@ struct EvictionTests {
     }
 
     @Test(
+        "DL-21 seeds 2155 and 14136: what stayed, and comes under another root with a move, stays there if that root has it",
+        arguments: [true, false]
+    )
+    func stayedAndMoved(isThere: Bool) async throws {
+        let f = try await Fixture.twoBoards()
+        try f.sql("UPDATE list SET idBoard = 'b2' WHERE id = 'l1'")
+        try await f.store.setScopes([two])
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .applied(9)))
+        try await f.store.evictLeaving()
+        #expect(try f.hasCard())
+        // Nobody says of the card that it was moved before, within the root that was dropped; or that it was not.
+        let list = record("list", "l1", 9, ["name": "List", "idBoard": "b2", "pos": 1.0])
+        var asked = try await f.store.position().scopes
+        let report = try await f.store.apply(
+            PageSlice(records: [list], from: 4, checkpoint: 10, epoch: Fixture.epoch, scopes: asked))
+        #expect(report.asksAgain)
+        #expect(try f.hasCard())
+        asked = try await f.store.position().scopes
+        #expect(asked == ["board:b2": 0])
+        let card = record("card", "c1", 10, ["name": "Card", "idList": "l1", "pos": 1.0])
+        let again = try await f.store.apply(
+            PageSlice(
+                records: [record("board", "b2", 4, ["name": "Other"]), list] + (isThere ? [card] : []), from: 0,
+                checkpoint: 10, epoch: Fixture.epoch, scopes: asked))
+        #expect(!again.asksAgain)
+        #expect(try f.hasCard() == isThere)
+        #expect(try await f.store.position().scopes == ["board:b2": 10])
+    }
+
+    @Test(
         "DL-21 seed 10665: what somebody moved under a root that is deleted here, unsent, does not go with the one it was in"
     )
     func movedUnderDeleted() async throws {

@@ -7,6 +7,8 @@ enum Eviction {
     struct Result {
         /// The records whose rows went.
         var removed: [RecordKey] = []
+        /// Those under the root whose rows stayed for what is unsent.
+        var stayed: [RecordKey] = []
         var isComplete = true
     }
 
@@ -53,7 +55,7 @@ enum Eviction {
         let moved = try moved(db, in: family).filter { !kept.contains($0) }
         let below = try moved.flatMap { try Family(schema: changes.schema).known(db, under: $0) }
         let staying = Set(moved).union(below.map(\.key))
-        var result = Result(isComplete: kept.isEmpty)
+        var result = Result(stayed: family.dropFirst().filter(kept.contains), isComplete: kept.isEmpty)
         for key in family.reversed() where !kept.contains(key) {
             guard let entity = changes.schema[key.entity] else { continue }
             if try RowWriter(entity).delete(db, key.id) { result.removed.append(key) }
@@ -109,7 +111,7 @@ enum Eviction {
         }
     }
 
-    private static func placesBefore(_ db: Database, _ key: RecordKey, _ schema: Schema) throws -> Set<RecordKey> {
+    static func placesBefore(_ db: Database, _ key: RecordKey, _ schema: Schema) throws -> Set<RecordKey> {
         guard let entity = schema[key.entity], !entity.parents.isEmpty else { return [] }
         let changes = try Base.remaining(db, of: key, schema).filter { $0.operation == .update }
         var places: Set<RecordKey> = []
@@ -128,7 +130,7 @@ enum Eviction {
         return places
     }
 
-    private static func ancestors(_ db: Database, of key: RecordKey, _ schema: Schema) throws -> Set<RecordKey> {
+    static func ancestors(_ db: Database, of key: RecordKey, _ schema: Schema) throws -> Set<RecordKey> {
         var found: Set<RecordKey> = []
         var rest = [key]
         while let next = rest.popLast() {

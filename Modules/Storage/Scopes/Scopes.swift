@@ -15,6 +15,10 @@ struct Scopes: Hashable {
     var returning: [String: Int64] = [:]
     /// How far these have come on their way from 0.
     var caught: [String: Int64] = [:]
+    /// Rows of dropped roots that stayed for what is unsent (``StayedRows``).
+    var stayed: Set<String> = []
+    /// Of these, what stands under roots that are being read once more, and no page has brought yet.
+    var doubted: Set<String> = []
     /// From where the pull under way began; `nil` where the last answer left nothing to come, and none was dropped since.
     var open: [String: Int64]?
 
@@ -38,7 +42,14 @@ struct Scopes: Hashable {
         }
         returning = Self.versions(members["returning"]) ?? [:]
         caught = (Self.versions(members["caught"]) ?? [:]).filter { returning[$0.key] != nil }
+        stayed = Self.names(members["stayed"])
+        doubted = Self.names(members["doubted"])
         open = Self.versions(members["open"])
+    }
+
+    private static func names(_ member: FieldValue?) -> Set<String> {
+        guard case .array(let names)? = member else { return [] }
+        return Set(names.compactMap { if case .string(let name) = $0 { name } else { nil } })
     }
 
     private static func versions(_ member: FieldValue?) -> [String: Int64]? {
@@ -55,6 +66,9 @@ struct Scopes: Hashable {
         if !left.isEmpty { members["left"] = .object(left.mapValues(FieldValue.int)) }
         if !returning.isEmpty { members["returning"] = .object(returning.mapValues(FieldValue.int)) }
         if !caught.isEmpty { members["caught"] = .object(caught.mapValues(FieldValue.int)) }
+        for (member, names) in [("stayed", stayed), ("doubted", doubted)] where !names.isEmpty {
+            members[member] = .array(names.sorted().map(FieldValue.string))
+        }
         if let open { members["open"] = .object(open.mapValues(FieldValue.int)) }
         try Meta.set(db, .scopes, FieldValue.object(members).jsonText())
     }
@@ -100,6 +114,15 @@ struct Scopes: Hashable {
         return isBack
     }
 
+    /// These roots are read once more from 0, and tell then what left them since.
+    mutating func readAgain(_ names: Set<String>) {
+        for name in names where asked[name] ?? 0 > 0 {
+            returning[name] = asked[name]
+            asked[name] = 0
+        }
+        if !names.isEmpty { open = wanted }
+    }
+
     /// These roots from now on, and no others (Decision 191).
     /// - Parameters:
     ///   - dropped: those that are here and not asked for any more.
@@ -107,6 +130,9 @@ struct Scopes: Hashable {
     ///   - here: of those that begin at 0 and have rows all the same, the version from which what left them is to be told
     ///     (Decision 240).
     mutating func choose(_ names: Set<String>, dropped: Set<String>, isLess: Bool, here: [String: Int64] = [:]) {
+        // Where they stand is looked at anew.
+        stayed.formUnion(doubted)
+        doubted = []
         let from = rolledBack()
         for name in dropped { leaving[name] = returning[name] ?? from[name] ?? 0 }
         if isLess {
@@ -156,6 +182,7 @@ struct Scopes: Hashable {
         asked = asked.mapValues { _ in 0 }
         leaving = leaving.mapValues { _ in 0 }
         (returning, caught) = ([:], [:])
+        (stayed, doubted) = ([], [])
         open = nil
     }
 
