@@ -7,7 +7,7 @@ enum Eviction {
     struct Result {
         /// The records whose rows went.
         var removed: [RecordKey] = []
-        /// Those under the root whose rows stayed for what is unsent.
+        /// Those under the root whose rows stayed for what is unsent, and what is moved out of it, unsent.
         var stayed: [RecordKey] = []
         var isComplete = true
     }
@@ -28,14 +28,21 @@ enum Eviction {
                 kept.formUnion(try Removal.family(db, key, schema))
             }
         }
-        for place in try placesBefore(db, schema).intersection(family) {
-            kept.insert(place)
-            kept.formUnion(try ancestors(db, of: place, schema))
+        var movedOut: [RecordKey] = []
+        for (key, places) in try moves(db, schema) {
+            let left = places.intersection(family)
+            for place in left {
+                kept.insert(place)
+                kept.formUnion(try ancestors(db, of: place, schema))
+            }
+            if !left.isEmpty { movedOut += try Removal.family(db, key, schema) }
         }
         for key in try moved(db, in: family) where kept.contains(key) {
             kept.formUnion(try Removal.family(db, key, schema))
         }
-        return try evict(db, root, besides: kept, changes)
+        var result = try evict(db, root, besides: kept, changes)
+        result.stayed += movedOut
+        return result
     }
 
     /// What of a family waits for a parent that is not in it.
@@ -99,15 +106,16 @@ enum Eviction {
         return try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [key.entity, key.id]) != nil
     }
 
-    /// The parents that records had before moves that are not decided, and those that the server says they have.
-    private static func placesBefore(_ db: Database, _ schema: Schema) throws -> Set<RecordKey> {
+    /// The records with moves that are not decided, each with the parents that it had before, and those that the server says it has.
+    private static func moves(_ db: Database, _ schema: Schema) throws -> [(RecordKey, Set<RecordKey>)] {
         // A create may have been done, and its record moved since, before its verdict came.
         let moves = """
             SELECT DISTINCT entity, id FROM sync_change c WHERE operation = 1 OR operation = 0 AND EXISTS (
               SELECT 1 FROM sync_record r WHERE r.entity = c.entity AND r.id = c.id AND r.base IS NOT NULL)
             """
-        return try Row.fetchAll(db.cachedStatement(sql: moves)).reduce(into: []) { places, row in
-            places.formUnion(try placesBefore(db, RecordKey(row[0], row[1]), schema))
+        return try Row.fetchAll(db.cachedStatement(sql: moves)).map { row in
+            let key = RecordKey(row[0], row[1])
+            return (key, try placesBefore(db, key, schema))
         }
     }
 
