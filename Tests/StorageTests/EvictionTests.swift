@@ -147,6 +147,27 @@ struct EvictionTests {
         #expect(try await f.store.position().held == 0)
     }
 
+    @Test("DL-21 what is under it goes with it to where it waits, also where the server's newer word does not fit its table")
+    func movedUnderDeletedWithUnfit() async throws {
+        let f = try await Fixture.twoBoards()
+        try f.sql("DELETE FROM board WHERE id = 'b2'")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .unanswered))
+        let card: [String: FieldValue] = ["name": "Theirs", "idList": "l1", "pos": "high"]
+        try await f.apply(
+            record("list", "l1", 5, ["name": "List", "idBoard": "b2"]), record("card", "c1", 6, card))
+        #expect(try f.hasCard())
+        try await f.store.setScopes([two])
+        #expect(try !f.hasCard())
+        let again = try await f.claim()
+        try await f.settle((again.keys[0], .merged(record("board", "b2", 7, ["name": "Theirs"]))))
+        let asked = try await f.store.position().scopes
+        _ = try await f.store.apply(
+            PageSlice(records: [], from: 7, checkpoint: 7, epoch: Fixture.epoch, scopes: asked))
+        #expect(try f.text("SELECT idBoard FROM list") == "b2")
+        #expect(try await f.store.held().map(\.record) == [RecordKey("card", "c1")], "its word is kept")
+    }
+
     @Test("DL-21 seed 10665: nor does what stands beside something unsent under it")
     func movedUnderDeletedWithUnsent() async throws {
         let f = try await Fixture.twoBoards()

@@ -40,11 +40,13 @@ enum HeldRecords {
     /// Nothing waits any more for this record to come.
     ///
     /// What waits for those waits on: one of them may have been moved away before the record died, and come at its new place,
-    /// which gives what is under it no new version. What died comes as a tombstone, if that is not known already.
-    static func forget(_ db: Database, under key: RecordKey) throws {
+    /// which gives what is under it no new version. What died comes as a tombstone, if that is not known already; until then a row
+    /// that shows it as it was elsewhere keeps its version.
+    static func forget(_ db: Database, under key: RecordKey, _ schema: Schema) throws {
         var open = try waiting(db, for: key)
         for record in open {
             try forget(db, record.key)
+            if let entity = schema[record.key.entity], try RowWriter(entity).exists(db, record.key.id) { continue }
             try StoredRecord.delete(db, record.key)
         }
         while let parent = open.popLast() {
@@ -99,16 +101,6 @@ enum HeldRecords {
         try Int64.fetchOne(
             db.cachedStatement(sql: "SELECT version FROM sync_held WHERE entity = ? AND id = ?"),
             arguments: [key.entity, key.id])
-    }
-
-    /// The parent that a live record waits for.
-    static func awaited(_ db: Database, _ key: RecordKey) throws -> RecordKey? {
-        let sql = """
-            SELECT waitsEntity, waitsID FROM sync_held
-            WHERE entity = ? AND id = ? AND reason = '\(HeldRecord.Reason.parent.rawValue)' AND waitsID IS NOT NULL
-            """
-        let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [key.entity, key.id])
-        return row.map { RecordKey($0[0], $0[1]) }
     }
 
     /// The one that is held of this record.

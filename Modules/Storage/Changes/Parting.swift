@@ -18,7 +18,7 @@ struct Parting {
     init(_ db: Database, of change: StoredChange, _ schema: Schema, withUnits: Bool = true) throws {
         let all = try Dependants(schema: schema).closure(db, of: change, withUnits: withUnits)
         var shown: [RecordKey: [RecordKey]] = [:]
-        for record in Set(all.map(\.record)) { shown[record] = try Self.shownParents(db, record, schema) }
+        for record in Set(all.map(\.record)).sorted() { shown[record] = try Self.shownParents(db, record, schema) }
         // By their places: what goes brings others along until nothing more does.
         var going: Set<Int64> = [change.position]
         var gone: Set<RecordKey> = []

@@ -23,8 +23,9 @@ struct RowsAtRest {
                 if try missingParent(db, of: work) != nil {
                     waiting.append(work)
                 } else {
-                    if try attempt(db, work) { touched.append(work.record) }
-                    if hasHeld, work.stored == nil { try HeldRecords.forget(db, work.record) }
+                    guard let hasChanged = try attempt(db, work) else { continue }
+                    if hasChanged { touched.append(work.record) }
+                    if hasHeld { try forgetTaken(db, work) }
                 }
             }
             if waiting.count == open.count {
@@ -44,6 +45,15 @@ struct RowsAtRest {
         return touched
     }
 
+    /// What the row shows by now was taken from what was held, or is newer: that waits for nothing any more (seed 10769).
+    private func forgetTaken(_ db: Database, _ work: RecordWork) throws {
+        if work.stored != nil {
+            guard let held = try HeldRecords.find(db, work.record), held.presence == .live, held.version <= work.version
+            else { return }
+        }
+        try HeldRecords.forget(db, work.record)
+    }
+
     /// A verdict said that the record is dead, and no page brings a tombstone of it here: what was held of it before waits for
     /// nothing any more (seed 1557).
     private func forgetOlder(_ db: Database, _ work: RecordWork) throws {
@@ -54,8 +64,9 @@ struct RowsAtRest {
     }
 
     /// Writes a live row, or holds the record.
-    private func attempt(_ db: Database, _ work: RecordWork) throws -> Bool {
-        var changed = false
+    /// - Returns: whether the row changed; `nil` where the record is held.
+    private func attempt(_ db: Database, _ work: RecordWork) throws -> Bool? {
+        var changed: Bool?
         do {
             try db.inSavepoint {
                 changed = try work.writeRow(db)

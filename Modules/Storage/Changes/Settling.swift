@@ -329,7 +329,7 @@ struct Settling {
         // What was under it died with it, and comes with a new version if it ever lives again; or it was moved away before, and
         // the page says so.
         for record in deleted where works[record]?.shown.isLive == false {
-            try HeldRecords.forget(db, under: record)
+            try HeldRecords.forget(db, under: record, table.schema)
         }
         try ChangeRows.count(db, counted)
         (works, order, counted, firstAside, raised, brought, deleted) = ([:], [], 0, nil, [], [], [])

@@ -31,13 +31,13 @@ enum Eviction {
         var movedOut: [RecordKey] = []
         for (key, places) in try moves(db, schema) {
             let left = places.intersection(family)
-            for place in left {
+            for place in left.sorted() {
                 kept.insert(place)
                 kept.formUnion(try ancestors(db, of: place, schema))
             }
             if !left.isEmpty { movedOut += try Removal.family(db, key, schema) }
         }
-        for key in try moved(db, in: family) where kept.contains(key) {
+        for key in try moved(db, in: family, schema) where kept.contains(key) {
             kept.formUnion(try Removal.family(db, key, schema))
         }
         var result = try evict(db, root, besides: kept, changes)
@@ -45,23 +45,27 @@ enum Eviction {
         return result
     }
 
-    /// What of a family waits for a parent that is not in it.
-    private static func moved(_ db: Database, in family: [RecordKey]) throws -> [RecordKey] {
-        try family.dropFirst().filter { key in
-            guard let parent = try HeldRecords.awaited(db, key) else { return false }
-            return !family.contains(parent)
+    /// What of a family the server has put elsewhere, and its word of that is held, for whatever reason.
+    private static func moved(_ db: Database, in family: [RecordKey], _ schema: Schema) throws -> [RecordKey] {
+        guard try !HeldRecords.isEmpty(db) else { return [] }
+        let members = Set(family)
+        return try family.dropFirst().filter { key in
+            guard let held = try HeldRecords.find(db, key), held.presence == .live, let entity = schema[key.entity]
+            else { return false }
+            return entity.parents(in: held.fields).contains { !members.contains($0) }
         }
     }
 
-    /// What the server has moved to where it waits for a parent that is only deleted here, unsent, is not of this root any more:
-    /// its row goes, and it waits on, with what is under it (seed 10665).
+    /// What the server has moved to where its word is held, for a parent that is only deleted here, unsent, or since it does not fit
+    /// its table, is not of this root any more: its row goes, and its word waits on, with what is under it (seed 10665).
     private static func evict(
         _ db: Database, _ root: RecordKey, besides kept: Set<RecordKey>, _ changes: ChangeTable
     ) throws -> Result {
         let family = try Removal.family(db, root, changes.schema)
-        let moved = try moved(db, in: family).filter { !kept.contains($0) }
+        let moved = try moved(db, in: family, changes.schema).filter { !kept.contains($0) }
         let below = try moved.flatMap { try Family(schema: changes.schema).known(db, under: $0) }
-        let staying = Set(moved).union(below.map(\.key))
+        // Also what is not among those, since a newer word of it is held already.
+        let staying = try Set(moved.flatMap { try Removal.family(db, $0, changes.schema) })
         var result = Result(stayed: family.dropFirst().filter(kept.contains), isComplete: kept.isEmpty)
         for key in family.reversed() where !kept.contains(key) {
             guard let entity = changes.schema[key.entity] else { continue }

@@ -41,7 +41,7 @@ enum StayedRows {
     /// The roots that the rows tell of; `nil` as long as an unsent move, or a row that is not here, leaves that open.
     private static func roots(_ db: Database, of key: RecordKey, _ schema: Schema) throws -> Set<String>? {
         var roots: Set<String> = []
-        for place in try Eviction.ancestors(db, of: key, schema).union([key]) {
+        for place in try Eviction.ancestors(db, of: key, schema).union([key]).sorted() {
             guard try Eviction.placesBefore(db, place, schema).isEmpty, let entity = schema[place.entity],
                 let row = try RowWriter(entity).read(db, place.id)
             else { return nil }

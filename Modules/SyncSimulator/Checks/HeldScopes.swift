@@ -5,15 +5,26 @@ struct HeldScopes {
     var asked: [RecordKey: Int64] = [:]
     /// Not asked for any more, and still here for what is unsent.
     var leaving: Set<RecordKey> = []
+    /// Being read once more from 0; each with the version up to which it was here.
+    private var returning: [RecordKey: Int64] = [:]
+
+    /// Up to which version each root was brought here once: one that is read again does not fall.
+    var reached: [RecordKey: Int64] { asked.merging(returning.filter { asked[$0.key] != nil }) { max($0, $1) } }
 
     /// `nil` for what is none.
     init?(json: String) throws {
         guard case .object(let members) = try FieldValue(json: json) else { return nil }
-        if case .object(let asked)? = members["asked"] {
-            for case (let name, .int(let checkpoint)) in asked { self.asked[Self.key(name)] = checkpoint }
-        }
+        asked = Self.versions(members["asked"])
+        returning = Self.versions(members["returning"])
         if case .array(let leaving)? = members["leaving"] {
             for case .string(let name) in leaving { self.leaving.insert(Self.key(name)) }
+        }
+    }
+
+    private static func versions(_ member: FieldValue?) -> [RecordKey: Int64] {
+        guard case .object(let members)? = member else { return [:] }
+        return members.reduce(into: [:]) { versions, member in
+            if case .int(let version) = member.value { versions[key(member.key)] = version }
         }
     }
 

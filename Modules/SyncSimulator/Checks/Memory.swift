@@ -67,7 +67,7 @@ struct Memory {
         let waiting = facts.queue.filter { $0.state != 4 }
         defer {
             last = (
-                facts.epoch, facts.pass, facts.checkpoint, facts.versions, Set(waiting.map(\.key)), facts.scopes?.asked
+                facts.epoch, facts.pass, facts.checkpoint, facts.versions, Set(waiting.map(\.key)), facts.scopes?.reached
             )
         }
         guard let last, last.epoch == facts.epoch, last.pass == facts.pass else {
@@ -80,7 +80,7 @@ struct Memory {
             found.append("the checkpoint fell from \(last.checkpoint)")
         }
         for (root, version) in last.roots ?? [:] {
-            guard let present = facts.scopes?.asked[root], present < version else { continue }
+            guard let present = facts.scopes?.reached[root], present < version else { continue }
             found.append("the checkpoint of \(root) fell from \(version) to \(present)")
         }
         for (key, version) in last.versions {

@@ -68,6 +68,38 @@ struct FoundAmongHeldTests {
         #expect(try await f.store.position().held == 0)
     }
 
+    @Test("Seed 10769: a card that was moved out of a list, which is deleted then, keeps its version, and is held no more")
+    func movedOutOfDeleted() async throws {
+        let f = try await Fixture.twoLists()
+        try f.sql("UPDATE card SET idList = 'l2' WHERE id = 'c1'")
+        try f.sql("DELETE FROM list WHERE id = 'l1'")
+        let claim = try await f.claim()
+        try #require(claim.told == ["update card c1", "delete list l1"])
+        // Of the server's last word the card is still in the list that is deleted here.
+        try await f.apply(record("card", "c1", 6, ["name": "Theirs", "idList": "l1", "pos": 1.0]))
+        #expect(try await f.store.position().held == 1)
+        try await f.settle((claim.keys[0], .applied(7)))
+        #expect(try await f.store.position().held == 0)
+        try await f.settle((claim.keys[1], .applied(8)))
+        #expect(try f.card("name") == "Theirs")
+        #expect(try f.card("idList") == "l2")
+        #expect(try f.int("SELECT version FROM sync_record WHERE id = 'c1'") == 6)
+    }
+
+    @Test("A card that somebody moved into a list that is deleted here shows as it was, with its version, until it is told dead")
+    func movedIntoDeleted() async throws {
+        let f = try await Fixture.twoLists()
+        try f.sql("DELETE FROM list WHERE id = 'l2'")
+        let claim = try await f.claim()
+        try await f.apply(record("card", "c1", 6, ["name": "Card", "idList": "l2", "pos": 1.0]))
+        try await f.settle((claim.keys[0], .applied(7)))
+        #expect(try f.card("idList") == "l1")
+        #expect(try f.int("SELECT version FROM sync_record WHERE id = 'c1'") == 3)
+        try await f.apply(record("card", "c1", 8, [:], .deleted))
+        #expect(try !f.hasCard())
+        #expect(try await f.store.position().held == 0)
+    }
+
     @Test("Seed 264: what was held is older than a verdict, also where no full pass ever ran")
     func heldBelowVerdict() async throws {
         let f = try Fixture()

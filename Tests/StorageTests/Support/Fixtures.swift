@@ -102,6 +102,14 @@ struct Fixture {
             record("card", "c1", 3, ["name": "Card", "idList": "l1", "pos": 1.0, "votes": 1, "desc": "text"]))
     }
 
+    /// A board with two lists; the card is in the first. Everything up to version 4 is here.
+    static func twoLists() async throws -> Fixture {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try await f.apply(record("list", "l2", 4, ["name": "Other", "idBoard": "b1", "pos": 2.0]))
+        return f
+    }
+
     /// Two boards; the first has a list with a card. Everything up to version 4 is here.
     static func twoBoards() async throws -> Fixture {
         let f = try Fixture()
