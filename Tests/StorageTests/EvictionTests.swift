@@ -147,7 +147,9 @@ struct EvictionTests {
         #expect(try await f.store.position().held == 0)
     }
 
-    @Test("DL-21 what is under it goes with it to where it waits, also where the server's newer word does not fit its table")
+    @Test(
+        "DL-21 what is under it goes with it to where it waits, also where a newer word of it does not fit its table"
+    )
     func movedUnderDeletedWithUnfit() async throws {
         let f = try await Fixture.twoBoards()
         try f.sql("DELETE FROM board WHERE id = 'b2'")

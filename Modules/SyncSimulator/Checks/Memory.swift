@@ -67,7 +67,8 @@ struct Memory {
         let waiting = facts.queue.filter { $0.state != 4 }
         defer {
             last = (
-                facts.epoch, facts.pass, facts.checkpoint, facts.versions, Set(waiting.map(\.key)), facts.scopes?.reached
+                facts.epoch, facts.pass, facts.checkpoint, facts.versions, Set(waiting.map(\.key)),
+                facts.scopes?.reached
             )
         }
         guard let last, last.epoch == facts.epoch, last.pass == facts.pass else {

@@ -68,7 +68,9 @@ struct FoundAmongHeldTests {
         #expect(try await f.store.position().held == 0)
     }
 
-    @Test("Seed 10769: a card that was moved out of a list, which is deleted then, keeps its version, and is held no more")
+    @Test(
+        "Seed 10769: a card moved out of a list that is deleted then keeps its version, and is held no more"
+    )
     func movedOutOfDeleted() async throws {
         let f = try await Fixture.twoLists()
         try f.sql("UPDATE card SET idList = 'l2' WHERE id = 'c1'")
@@ -86,7 +88,9 @@ struct FoundAmongHeldTests {
         #expect(try f.int("SELECT version FROM sync_record WHERE id = 'c1'") == 6)
     }
 
-    @Test("A card that somebody moved into a list that is deleted here shows as it was, with its version, until it is told dead")
+    @Test(
+        "What somebody moved into a list that is deleted here shows as it was, with its version, until it is told dead"
+    )
     func movedIntoDeleted() async throws {
         let f = try await Fixture.twoLists()
         try f.sql("DELETE FROM list WHERE id = 'l2'")
