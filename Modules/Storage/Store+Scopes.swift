@@ -10,7 +10,7 @@ extension Store {
         }
     }
 
-    /// Asks for these roots from now on; for everything with `nil`.
+    /// Asks for these roots from now on; for everything with `nil`, which is a full pass where roots were chosen before.
     ///
     /// A new root is caught up from 0 by itself; the others go on where they stand, or where a pull began that is not through
     /// while a root is dropped (Decision 191). One that comes back before it had left says then what left it (251).
@@ -27,9 +27,13 @@ extension Store {
             guard let roots else {
                 guard present != nil else { return 0 }
                 try Meta.set(db, .scopes, nil as String?)
-                // What was not asked for is not here: everything counts as new.
-                try Meta.set(db, .checkpoint, 0)
-                try Meta.set(db, .openFrom, nil as Int64?)
+                // What was not asked for is not here, so all begins at 0; and who begins there is not told what of the rows that are
+                // here died before the oldest tombstone, so what is not brought has to go (Decision 267).
+                if try PassState.read(db).isRunning {
+                    try FullPass.beginAgain(db, now: now)
+                } else {
+                    try FullPass.begin(db, epoch: nil, now: now)
+                }
                 return 0
             }
             let names = Set(roots.map(\.scopeName))

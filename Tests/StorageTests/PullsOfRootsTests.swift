@@ -214,19 +214,37 @@ struct PullsOfRootsTests {
         #expect(try await f.store.position().scopes == ["board:b5": 0])
     }
 
+    @Test("DL-21 DL-10 after chosen roots, everything is a full pass: nobody may know any more what died of them long ago")
+    func everythingAfterRoots() async throws {
+        let f = try await Fixture.twoBoards()
+        for n in 3...6 { try await f.apply(record("board", "b\(n)", Int64(n) + 2, ["name": "Board"])) }
+        try await f.store.setScopes(Set((1...6).map { RecordKey("board", "b\($0)") }))
+        try await f.store.setScopes(nil)
+        let position = try await f.store.position()
+        #expect(position.isInFullPass && position.checkpoint == 0 && position.scopes == nil)
+        // The tombstone of the card is not told any more.
+        let boards = (1...6).map { record("board", "b\($0)", Int64($0) + 2, ["name": "Board"]) }
+        let slice = PageSlice(
+            records: boards + [list("l1", 9, in: "b1")], from: 0, checkpoint: 20, epoch: Fixture.epoch)
+        _ = try await f.store.apply(slice)
+        #expect(try await f.store.endFullPass(confirmed: false) == .removed(1))
+        #expect(try !f.hasCard())
+        #expect(try f.int("SELECT count(*) FROM board") == 6)
+    }
+
     @Test(
-        "DL-21 seeds 2783 and 7624: everything is asked for again, and a root before that has come: it is asked what left it since, too"
+        "DL-21 seeds 2783 and 7624: everything is asked for again, and a root before that has come: what left it since goes with the pass"
     )
     func everythingInBetween() async throws {
         let f = try await Fixture.twoBoards()
         try await f.store.setScopes([one])
         try await f.store.setScopes(nil)
         try await f.store.setScopes([one, RecordKey("board", "b9")])
-        let report = try await page(f, upTo: 10)
-        #expect(report.asksAgain)
-        #expect(try await f.store.position().scopes == ["board:b1": 1, "board:b9": 10])
+        let position = try await f.store.position()
+        #expect(position.isInFullPass && position.scopes == ["board:b1": 0, "board:b9": 0])
         // Another device has moved the list to a board that is not asked for.
-        try await page(f, record("list", "l1", 9, [:], .gone), upTo: 10)
+        try await page(f, record("board", "b1", 1, ["name": "Board"]), upTo: 10)
+        #expect(try await f.store.endFullPass(confirmed: true) == .removed(2))
         #expect(try f.int("SELECT count(*) FROM list") == 0)
     }
 

@@ -152,7 +152,7 @@ public final class ModelServer: Exchange, @unchecked Sendable {
 
     private func page(_ request: ExchangeRequest, results: [ChangeResult]) -> ExchangeAnswer {
         let all = (request.scopes.map { state.changes(of: $0) } ?? state.changes(since: request.lastSyncVersion))
-            .filter { !request.fullPass || $0.presence == .live || $0.version > state.oldestVersion }
+            .filter { $0.presence == .live || $0.version > state.oldestVersion }
         let records = Array(all.prefix(min(request.limit, pageLimit)))
         let hasMore = records.count < all.count
         return ExchangeAnswer(
