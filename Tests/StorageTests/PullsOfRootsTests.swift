@@ -214,7 +214,9 @@ struct PullsOfRootsTests {
         #expect(try await f.store.position().scopes == ["board:b5": 0])
     }
 
-    @Test("DL-21 DL-10 after chosen roots, everything is a full pass: nobody may know any more what died of them long ago")
+    @Test(
+        "DL-21 DL-10 after chosen roots, everything is a full pass: nobody may know any more what died of them long ago"
+    )
     func everythingAfterRoots() async throws {
         let f = try await Fixture.twoBoards()
         for n in 3...6 { try await f.apply(record("board", "b\(n)", Int64(n) + 2, ["name": "Board"])) }

@@ -9,27 +9,36 @@ import Testing
     @Test(
         "NET-10 SEC-17 what is not the contract's JSON is 400 or 413, and the next request is answered",
         arguments: hostile)
-    func hostileJSON(body: [UInt8]) async throws {
+    func hostileJSON(_ body: HostileBody) async throws {
         try await Self.run { client in
-            let reply = try await client.json(.POST, "/api/sync", bytes: body)
+            let reply = try await client.json(.POST, "/api/sync", bytes: body.bytes)
             #expect(reply.status == 400 || reply.status == 413, "\(reply.text)")
             #expect(reply.headers.first(name: "Content-Type") == "application/problem+json")
-            let record = try await client.json(.POST, "/1/boards", bytes: body)
+            let record = try await client.json(.POST, "/1/boards", bytes: body.bytes)
             #expect(record.status < 500, "\(record.text)")
             #expect(try await client.sync(Self.request(device: "d")).status == 200)
         }
     }
 
-    private static let hostile: [[UInt8]] = [
-        [], [0x7b], [0xff, 0xfe], [0x7b, 0x22, 0xc3, 0x28, 0x22, 0x3a, 0x31, 0x7d], Array("null".utf8),
-        Array("[]".utf8), Array("{}{}".utf8), Array(#"{"protocol":1,"protocol":1}"#.utf8),
-        Array(repeating: UInt8(ascii: "["), count: 10_000), Array(String(repeating: #"{"a":"#, count: 10_000).utf8),
-        Array(
-            #"{"protocol":1,"cycleID":"c","deviceID":"d","lastSyncVersion":18446744073709551616,"dirtyRecords":[]}"#
-                .utf8),
-        Array(#"{"protocol":1,"cycleID":"c","deviceID":"d","lastSyncVersion":0,"dirtyRecords":[]} x"#.utf8),
-        Array(#"{"protocol":1,"cycleID":"c","deviceID":"d","lastSyncVersion":0,"limit":0,"dirtyRecords":[]}"#.utf8),
-        Array(("{" + (0..<200_000).map { #""k\#($0)":1"# }.joined(separator: ",") + "}").utf8),
+    /// Bytes that are no request, told apart by their beginning.
+    struct HostileBody: Sendable, CustomTestStringConvertible {
+        let bytes: [UInt8]
+        var testDescription: String { "\(bytes.count) bytes: \(String(decoding: bytes.prefix(100), as: UTF8.self))" }
+
+        init(_ bytes: [UInt8]) { self.bytes = bytes }
+        init(_ text: String) { bytes = Array(text.utf8) }
+    }
+
+    private static let hostile: [HostileBody] = [
+        HostileBody([]), HostileBody([0x7b]), HostileBody([0xff, 0xfe]),
+        HostileBody([0x7b, 0x22, 0xc3, 0x28, 0x22, 0x3a, 0x31, 0x7d]), HostileBody("null"), HostileBody("[]"),
+        HostileBody("{}{}"), HostileBody(#"{"protocol":1,"protocol":1}"#),
+        HostileBody(String(repeating: "[", count: 10_000)), HostileBody(String(repeating: #"{"a":"#, count: 10_000)),
+        HostileBody(
+            #"{"protocol":1,"cycleID":"c","deviceID":"d","lastSyncVersion":18446744073709551616,"dirtyRecords":[]}"#),
+        HostileBody(#"{"protocol":1,"cycleID":"c","deviceID":"d","lastSyncVersion":0,"dirtyRecords":[]} x"#),
+        HostileBody(#"{"protocol":1,"cycleID":"c","deviceID":"d","lastSyncVersion":0,"limit":0,"dirtyRecords":[]}"#),
+        HostileBody("{" + (0..<200_000).map { #""k\#($0)":1"# }.joined(separator: ",") + "}"),
     ]
 
     @Test("SEC-06 SEC-07 names of fields and entities never reach SQL")
