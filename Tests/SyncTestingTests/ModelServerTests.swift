@@ -214,6 +214,20 @@ private func set(_ value: FieldValue, old: FieldValue? = nil, _ rule: MergeRule 
         #expect(bench.fields("card", "c")?["desc"] == "two")
     }
 
+    @Test("An edit under check from before a delete goes over a write of the delete's stamp, and brings nothing back")
+    func checkBelowDelete() throws {
+        let bench = try Bench()
+        _ = try bench.send([
+            bench.change(.create, "board", "b", 1, ["name": set("B")]),
+            bench.change(.create, "card", "c", 2, ["idBoard": set("b"), "desc": set("one")]),
+            bench.change(.update, "card", "c", 3, at: 5, ["desc": set("two")]),
+            bench.change(.delete, "card", "c", 4, at: 5),
+        ])
+        let late = bench.change(.update, "card", "c", 5, at: 4, ["desc": set("three", old: "two", .check)])
+        guard case .merged(let record) = try bench.verdict(late, as: "z") else { return #expect(Bool(false)) }
+        #expect(record.presence == .deleted)
+    }
+
     @Test("SEC-16 a stamp from the future counts as now")
     func clamped() throws {
         let bench = try Bench()

@@ -138,8 +138,9 @@ struct ModelDecision {
             if delta.rule == .union, UnionEffect(delta).isNothing { continue }
             var place = order(change, delta.stamp, device: device)
             if delta.rule == .check, let top = next.ordered(name).last?.order, top > place {
-                // It stands whatever its stamp: just above what it was checked against.
-                place.stamp = top.stamp.successor
+                // It stands whatever its stamp: in the place of what it was checked against, and after it. No higher, for what
+                // is above that, a delete, is still above it (seed 17028).
+                place = top
             }
             let write = ModelRecord.FieldWrite(order: place, delta: delta)
             next.writes[name, default: []].append(write)
