@@ -145,7 +145,8 @@ public actor SyncEngine {
     ///
     /// The user's wish: it ignores our own back-off and an open breaker, never the server's `Retry-After` or `Backoff`.
     /// - Parameter limit: how long it may take; a request that is under way at its end is given up.
-    public func sync(for limit: Duration) async throws(StoreFailure) -> SyncSummary {
+    public nonisolated func sync(for limit: Duration) async throws(StoreFailure) -> SyncSummary {
+        // From the caller's thread to the store's at once: an actor's method begins on the actor's own executor.
         try await withTaskExecutorPreference(store.taskExecutor) { () async -> Result<SyncSummary, StoreFailure> in
             do throws(StoreFailure) { return .success(try await cycles(for: limit)) } catch { return .failure(error) }
         }.get()
