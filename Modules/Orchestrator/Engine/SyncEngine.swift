@@ -59,6 +59,8 @@ public actor SyncEngine {
     var isCycling = false
     /// So many records the cycle's first request asks for; its page was marked when the cycle began.
     var markedPage: Int?
+    /// The cycle's only page came to its end, which the store is told with the lease.
+    var isPageToEnd = false
     /// Those who wait for a cycle that begins after they asked.
     var line: [Turn] = []
     /// Wakes the loop of ``run()`` to look at the schedule.
