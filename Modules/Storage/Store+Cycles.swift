@@ -10,38 +10,38 @@ extension Store {
     public func beginCycle(
         holder: String, seconds: Double, pageLimit: Int? = nil
     ) throws(StoreFailure) -> CycleOpening? {
-        let now = now
-        let present = leaseGeneration
-        let rested = rested
+        let until = now + Int64(seconds * 1_000)
+        let (now, present) = (now, leaseGeneration)
+        let rested = rested?.asked == pageLimit ? rested : nil
         var mark: OthersMark?
         defer { if let mark { note(mark) } }
-        let opening = try performEngine("beginning a cycle") { db -> (generation: Int64, CycleOpening)? in
+        let begun = try performEngine("beginning a cycle", asLeft: rested?.file) {
+            db, isAsLeft -> (generation: Int64, CycleOpening)? in
+            if isAsLeft, let rested {
+                // Nobody has committed anything: all is as that cycle found it and left it, the page's mark, too.
+                try Lease.takeAgain(db, holder: holder, until: until)
+                return (rested.generation + 1, rested.opening)
+            }
             mark = try OthersMark(db)
-            guard let generation = try Lease.take(db, holder: holder, until: now + Int64(seconds * 1_000), now: now)
-            else {
-                return nil
+            guard let lease = try Lease.take(db, holder: holder, until: until, now: now) else { return nil }
+            if lease.generation != present { try ChangeTable.recover(db) }
+            try context.changes.markWaiting(db)
+            var position = try SyncPosition(db)
+            if position.scopes?.values.contains(0) == true, try Self.catchUp(db, schema) {
+                position = try SyncPosition(db)
             }
-            var opening: CycleOpening
-            if let rested, FileVersion(db) == rested.file {
-                // Nobody has committed anything: all is as that cycle found it, and left it.
-                opening = rested.opening
-            } else {
-                if generation != present { try ChangeTable.recover(db) }
-                try context.changes.markWaiting(db)
-                var position = try SyncPosition(db)
-                if position.scopes?.values.contains(0) == true, try Self.catchUp(db, schema) {
-                    position = try SyncPosition(db)
-                }
-                opening = CycleOpening(position: position, queue: try context.changes.summary(db))
+            var opening = CycleOpening(position: position, queue: try context.changes.summary(db))
+            opening.pageLimit = try pageLimit.map {
+                try PageDeaths.begin(db, limit: $0, wasAtRest: lease.wasFree)
             }
-            opening.pageLimit = try pageLimit.map { try PageDeaths.begin(db, limit: $0) }
-            return (generation, opening)
+            return (lease.generation, opening)
         }
-        guard let (generation, opening) = opening else { return nil }
+        guard let (generation, opening) = begun else { return nil }
+        if pageLimit != nil { pageDeaths.beginAgain() }
         leaseGeneration = generation
         // With dirty flags the queue is what is in it and what they mark.
         if !DirtyFlags.isUsed(schema), let left {
-            stood = (left, opening)
+            stood = Standing(file: left, opening: opening, generation: generation, asked: pageLimit)
         }
         return opening
     }
@@ -50,30 +50,34 @@ extension Store {
     /// - Parameters:
     ///   - summary: what is kept of the cycle, as JSON; `nil` keeps nothing of it.
     ///   - keeping: how many cycles are kept; the oldest go.
+    ///   - endsPage: the page that is marked came to its end, as ``endPage()`` says.
     /// - Returns: how things stand then; `nil` where rows marked by a dirty flag must be looked at first.
     @discardableResult
     public func release(
-        holder: String, noting summary: String?, at milliseconds: Int64, keeping: Int
+        holder: String, noting summary: String?, at milliseconds: Int64, keeping: Int, endsPage: Bool = false
     ) throws(StoreFailure) -> CycleClosing? {
+        if endsPage { pageDeaths.end() }
         let stood = stood
-        var resting: CycleOpening?
-        let closing = try perform("ending a cycle") { db in
+        let isPageOver = stood?.asked == nil || pageDeaths.isOver
+        let (closing, isAsLeft) = try perform("ending a cycle", asLeft: stood?.file) { db, isAsLeft in
             try Lease.release(db, holder: holder)
-            if let stood, FileVersion(db) == stood.file { resting = stood.opening }
             let closing =
-                if let resting { resting.closing } else {
+                if isAsLeft, let stood { stood.opening.closing } else {
                     CycleClosing(queue: try context.changes.summary(db), held: try HeldRecords.count(db))
                 }
-            guard let summary else { return closing }
+            guard let summary else { return (closing, isAsLeft) }
             try db.cachedStatement(sql: "INSERT INTO sync_cycle (at, summary) VALUES (?, ?)")
                 .execute(arguments: [milliseconds, summary])
             try db.cachedStatement(sql: "DELETE FROM sync_cycle WHERE number <= ?")
                 .execute(arguments: [db.lastInsertedRowID - Int64(keeping)])
-            return closing
+            return (closing, isAsLeft)
+        }
+        rested = nil
+        if isAsLeft, isPageOver, var resting = stood, let left, resting.generation == leaseGeneration {
+            resting.file = left
+            rested = resting
         }
         leaseGeneration = nil
-        rested = nil
-        if let resting, let left { rested = (left, resting) }
         return DirtyFlags.isUsed(schema) ? nil : closing
     }
 
@@ -86,6 +90,16 @@ extension Store {
             }
         }
     }
+}
+
+/// How things stand at one state of the file.
+struct Standing {
+    var file: FileVersion
+    var opening: CycleOpening
+    /// Of the lease that the cycle took.
+    var generation: Int64
+    /// The most records that the cycle's page was marked for.
+    var asked: Int?
 }
 
 /// Where this device stood when a cycle took the lease.

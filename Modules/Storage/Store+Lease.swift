@@ -8,7 +8,8 @@ extension Store {
         let now = now
         let present = leaseGeneration
         let generation = try perform("taking the lease") { db in
-            let generation = try Lease.take(db, holder: holder, until: now + Int64(seconds * 1000), now: now)
+            let generation = try Lease.take(db, holder: holder, until: now + Int64(seconds * 1000), now: now)?
+                .generation
             // Whoever had it before is not at work any more: what it had claimed is without a verdict.
             if generation != nil, generation != present { try ChangeTable.recover(db) }
             return generation

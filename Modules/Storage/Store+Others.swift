@@ -34,7 +34,9 @@ extension Store {
         do {
             return try database.writeWithoutTransaction { db in
                 // Any statement that reads makes the connection look at the log; this one reads no page.
-                _ = try Int64.fetchOne(db.cachedStatement(sql: "PRAGMA data_version"))
+                let look = try RawStatement(db, "PRAGMA data_version")
+                defer { look.begin() }
+                _ = try look.step()
                 return FileVersion(db) == file
             }
         } catch {

@@ -40,11 +40,10 @@ public actor Store: ThreadSharing {
     var ahead: TurnAhead?
     /// What was seen of others at the last look.
     var others: OthersMark?
-    /// How things stood when the last cycle began, and the state of the file in which they did.
-    var stood: (file: FileVersion, opening: CycleOpening)?
-    /// How things stood when the last cycle ended, and the state of the file in which it left them; `nil` where it had changed
-    /// anything.
-    var rested: (file: FileVersion, opening: CycleOpening)?
+    /// How things stood when the last cycle began.
+    var stood: Standing?
+    /// How things stood when the last cycle ended; `nil` where it had changed anything.
+    var rested: Standing?
     /// The state of the file after the last transaction of the engine's.
     var left: FileVersion?
 
@@ -208,27 +207,37 @@ public actor Store: ThreadSharing {
 
     /// One write transaction.
     func perform<T>(_ doing: String, _ body: (Database) throws -> T) throws(StoreFailure) -> T {
+        try perform(doing, asLeft: nil) { db, _ in try body(db) }
+    }
+
+    /// One write transaction. Where the file is still as a transaction of the engine's left it, it does not look for what triggers have
+    /// put into the queue, and leaves the mark of a page that is over.
+    /// - Parameter file: that state; `body` hears whether it is the present one, and then makes no change.
+    func perform<T>(
+        _ doing: String, asLeft file: FileVersion?, _ body: (Database, _ isAsLeft: Bool) throws -> T
+    ) throws(StoreFailure) -> T {
         do {
             let breaker = configuration.statementHook == nil ? nil : breaker
             let pages = pageDeaths
-            let (result, file) = try database.writeWithoutTransaction { db in
-                let result = try Self.inTransaction(db, "BEGIN IMMEDIATE TRANSACTION") { db in
+            let (result, isAsLeft, left) = try database.writeWithoutTransaction { db in
+                let (result, isAsLeft) = try Self.inTransaction(db, "BEGIN IMMEDIATE TRANSACTION") { db in
                     // A test's time; live, the triggers read the system's by themselves.
                     if configuration.fixesTriggerClock {
                         try Clock.setWall(db, configuration.clock.nowMilliseconds)
                     }
                     breaker?.begin()
-                    try pages.write(db)
-                    let sequence = try ChangeRows.foldIfNeeded(db)
-                    let result = try body(db)
-                    observer.note(try ChangeRows.sequence(db) != sequence)
+                    let isAsLeft = file != nil && FileVersion(db) == file
+                    if !isAsLeft { try pages.write(db) }
+                    let sequence = isAsLeft ? nil : try ChangeRows.foldIfNeeded(db)
+                    let result = try body(db, isAsLeft)
+                    observer.note(try sequence.map { try ChangeRows.sequence(db) != $0 } ?? false)
                     try breaker?.check()
-                    return result
+                    return (result, isAsLeft)
                 }
-                return (result, FileVersion(db))
+                return (result, isAsLeft, FileVersion(db))
             }
-            left = file
-            pageDeaths.noteWritten()
+            self.left = left
+            if !isAsLeft { pageDeaths.noteWritten() }
             return result
         } catch {
             unsentRecords.forget()
@@ -269,11 +278,18 @@ public actor Store: ThreadSharing {
     /// One write transaction of the engine's: what dirty flags mark is in the change log before it, and flags of what it
     /// ended are taken away after it.
     func performEngine<T>(_ doing: String, _ body: (Database) throws -> T) throws(StoreFailure) -> T {
-        guard DirtyFlags.isUsed(schema) else { return try perform(doing, body) }
+        try performEngine(doing, asLeft: nil) { db, _ in try body(db) }
+    }
+
+    /// The same, as ``perform(_:asLeft:_:)`` has it; dirty flags leave nothing as it was.
+    func performEngine<T>(
+        _ doing: String, asLeft file: FileVersion?, _ body: (Database, _ isAsLeft: Bool) throws -> T
+    ) throws(StoreFailure) -> T {
+        guard DirtyFlags.isUsed(schema) else { return try perform(doing, asLeft: file, body) }
         let (schema, now) = (schema, now)
         return try perform(doing) { db in
             try DirtyFlags.collect(db, schema, now: now)
-            let result = try body(db)
+            let result = try body(db, false)
             try DirtyFlags.clear(db, schema, now: now)
             return result
         }

@@ -11,7 +11,7 @@ struct CycleClosingTests {
     }
 
     private func close(_ f: Fixture) async throws -> CycleClosing {
-        try #require(try await f.store.release(holder: "a", noting: "{}", at: 1, keeping: 10))
+        try #require(try await f.store.release(holder: "a", noting: "{}", at: 1, keeping: 10, endsPage: true))
     }
 
     /// As another process does.
@@ -110,5 +110,41 @@ struct CycleClosingTests {
         #expect(try f.text("SELECT state || ' ' || id FROM sync_change WHERE entity = 'list'") == "0 l1")
         _ = try await f.store.beginCycle(holder: "a", seconds: 60)
         #expect(try f.text("SELECT state || ' ' || id FROM sync_change WHERE entity = 'list'") == "3 l1")
+    }
+
+    @Test("between cycles that change nothing the lease is free; during one it is nobody else's, and taken from nobody")
+    func lease() async throws {
+        let f = try Fixture()
+        let other = try Fixture(file: f.file)
+        for _ in 0..<3 {
+            try await open(f)
+            #expect(try await other.store.beginCycle(holder: "b", seconds: 60) == nil)
+            _ = try await close(f)
+            try await open(f)
+            #expect(try await other.store.beginCycle(holder: "b", seconds: 60) == nil)
+            _ = try await close(f)
+            #expect(try await other.store.beginCycle(holder: "b", seconds: 60) != nil)
+            #expect(try await f.store.beginCycle(holder: "a", seconds: 60, pageLimit: 10) == nil)
+            _ = try await other.store.release(holder: "b", noting: nil, at: 1, keeping: 10)
+        }
+    }
+
+    @Test("a cycle that finds the file as the last one left it writes the lease, the ring and nothing else")
+    func frugal() async throws {
+        let f = try Fixture()
+        for _ in 0..<2 {
+            try await open(f)
+            _ = try await close(f)
+        }
+        let other = try DatabaseQueue(path: f.file.path)
+        let before = try await other.read { try Row.fetchAll($0, sql: "SELECT * FROM sync_meta").map(\.description) }
+        try await open(f)
+        #expect(try f.text("SELECT holder || generation FROM sync_lease") == "a3")
+        _ = try await close(f)
+        #expect(try f.text("SELECT generation || coalesce(holder, '') FROM sync_lease") == "3")
+        #expect(try f.text("SELECT count(*) || '' FROM sync_cycle") == "3")
+        let after = try await other.read { try Row.fetchAll($0, sql: "SELECT * FROM sync_meta").map(\.description) }
+        #expect(before == after)
+        try other.close()
     }
 }

@@ -81,4 +81,26 @@ struct PageDeathTests {
         #expect(try await f.store.beginCycle(holder: "a", seconds: 60)?.pageLimit == nil)
         try await f.store.close()
     }
+
+    @Test("PRC-21 killed at rest between cycles that found nothing, however often, no page is smaller")
+    func killedAtRest() async throws {
+        let file = try TestFile()
+        for _ in 0..<8 {
+            let f = try Fixture(file: file)
+            for _ in 0..<3 {
+                #expect(try await f.store.beginCycle(holder: "a", seconds: 60, pageLimit: 1_000)?.pageLimit == 1_000)
+                _ = try await f.store.release(holder: "a", noting: "{}", at: 1, keeping: 10, endsPage: true)
+            }
+            // Nobody said good-bye.
+            try f.store.database.close()
+        }
+        // The next three die over the page.
+        var limits: [Int?] = []
+        for _ in 0..<4 {
+            let f = try Fixture(file: file)
+            limits.append(try await f.store.beginCycle(holder: "a", seconds: 60, pageLimit: 1_000)?.pageLimit)
+            try f.store.database.close()
+        }
+        #expect(limits == [1_000, 1_000, 1_000, 500])
+    }
 }

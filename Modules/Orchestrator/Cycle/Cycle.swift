@@ -40,11 +40,12 @@ extension SyncEngine {
         markedPage = opening.pageLimit
         await perform(urgency, opening, &report)
         do throws(StoreFailure) {
-            if markedPage != nil { try await store.endPage() }
-            markedPage = nil
+            let endsPage = markedPage != nil || isPageToEnd
+            (markedPage, isPageToEnd) = (nil, false)
             let record = report.requests > 0 ? CycleRecord(beginning, report, now: watch.milliseconds()) : nil
             report.closing = try await store.release(
-                holder: holder, noting: record?.text, at: beginning.wall, keeping: configuration.keptCycles)
+                holder: holder, noting: record?.text, at: beginning.wall, keeping: configuration.keptCycles,
+                endsPage: endsPage)
         } catch {
             if report.end == .complete { report.end = .store(error) }
             logger.error("the end of a cycle was not noted", metadata: ["failure": "\(error.redacted)"])
@@ -139,7 +140,12 @@ extension SyncEngine {
         } catch {
             result = .failure(error)
         }
-        try await store.endPage()
+        if case .success(.finish(.complete)) = result, report.isIdle, position.scopes == nil {
+            // Nothing is left to do but to give the lease back, which says so.
+            isPageToEnd = true
+        } else {
+            try await store.endPage()
+        }
         return try result.get()
     }
 

@@ -31,7 +31,7 @@ public struct CycleRecord: Sendable, Hashable {
         isPulled = report.isPulled
         // An answer's own words may hold anything; the class and the status are enough here.
         message = report.end == .complete ? nil : report.end.shortCause
-        counts = report.counts.filter { $0.value != 0 }
+        counts = report.counts
     }
 
     /// Reads one that was kept; `nil` for a text of another program's.
@@ -65,25 +65,45 @@ public struct CycleRecord: Sendable, Hashable {
         do { return try FieldValue(json: text) } catch { return nil }
     }
 
-    /// Compact JSON.
-    var text: String? {
-        var members: [String: FieldValue] = [
-            "cause": .string(cause), "end": .string(end), "duration": .int(durationMilliseconds),
-            "pulled": .bool(isPulled), "counts": .object(counts.mapValues(FieldValue.int)),
-        ]
-        if let message { members["message"] = .string(message) }
-        do { return try FieldValue.object(members).jsonText() } catch { return nil }
+    /// Compact JSON, members in the order of their names.
+    var text: String {
+        var writer = JSONWriter(capacity: 160)
+        writer.beginObject()
+        writer.key("cause")
+        writer.string(cause)
+        writer.key("counts")
+        writer.beginObject()
+        for (name, figure) in counts.sorted(by: { $0.key < $1.key }) {
+            writer.key(name)
+            writer.int(figure)
+        }
+        writer.endObject()
+        writer.key("duration")
+        writer.int(durationMilliseconds)
+        writer.key("end")
+        writer.string(end)
+        if let message {
+            writer.key("message")
+            writer.string(message)
+        }
+        writer.key("pulled")
+        writer.bool(isPulled)
+        writer.endObject()
+        return String(decoding: writer.takeBytes(), as: UTF8.self)
     }
 }
 
 extension CycleReport {
-    /// The figures by name.
+    /// The figures by name, without those that are 0.
     var counts: [String: Int64] {
-        [
-            "sent": sent, "acknowledged": acknowledged, "merged": merged, "conflicts": conflicts, "refused": refused,
-            "received": received, "held": held, "removed": removed, "requests": requests, "bytesSent": bytesSent,
-            "bytesReceived": bytesReceived,
-        ].mapValues(Int64.init)
+        let figures = [
+            ("sent", sent), ("acknowledged", acknowledged), ("merged", merged), ("conflicts", conflicts),
+            ("refused", refused), ("received", received), ("held", held), ("removed", removed), ("requests", requests),
+            ("bytesSent", bytesSent), ("bytesReceived", bytesReceived),
+        ]
+        var counts: [String: Int64] = [:]
+        for (name, figure) in figures where figure != 0 { counts[name] = Int64(figure) }
+        return counts
     }
 }
 

@@ -6,7 +6,7 @@ import SyncCore
 /// No label holds an id, a name or a value: causes, ends and verdicts only, of which there are a few dozen.
 struct EngineMetrics {
     private let factory: any MetricsFactory
-    private var counters: [[String]: Counter] = [:]
+    private var counters: [Name: Counter] = [:]
     private var timers: [String: Timer] = [:]
 
     init(_ factory: any MetricsFactory) { self.factory = factory }
@@ -37,11 +37,21 @@ struct EngineMetrics {
         count("ferry_events", 1, ("event", name))
     }
 
-    private mutating func count(_ label: String, _ number: Int, _ dimensions: (String, String)...) {
+    /// A counter's label, and the values of its dimensions.
+    private struct Name: Hashable {
+        var label: String
+        var first: String
+        var second: String
+    }
+
+    private mutating func count(
+        _ label: String, _ number: Int, _ first: (String, String)? = nil, _ second: (String, String)? = nil
+    ) {
         guard number > 0 else { return }
-        let key = [label] + dimensions.map(\.1)
-        let counter = counters[key] ?? Counter(label: label, dimensions: dimensions, factory: factory)
-        counters[key] = counter
+        let name = Name(label: label, first: first?.1 ?? "", second: second?.1 ?? "")
+        if let counter = counters[name] { return counter.increment(by: number) }
+        let counter = Counter(label: label, dimensions: [first, second].compactMap { $0 }, factory: factory)
+        counters[name] = counter
         counter.increment(by: number)
     }
 

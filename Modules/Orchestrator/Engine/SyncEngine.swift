@@ -59,6 +59,8 @@ public actor SyncEngine {
     var isCycling = false
     /// So many records the cycle's first request asks for; its page was marked when the cycle began.
     var markedPage: Int?
+    /// The cycle's only page came to its end, which the store is told with the lease.
+    var isPageToEnd = false
     /// Those who wait for a cycle that begins after they asked.
     var line: [Turn] = []
     /// Wakes the loop of ``run()`` to look at the schedule.
@@ -145,7 +147,8 @@ public actor SyncEngine {
     ///
     /// The user's wish: it ignores our own back-off and an open breaker, never the server's `Retry-After` or `Backoff`.
     /// - Parameter limit: how long it may take; a request that is under way at its end is given up.
-    public func sync(for limit: Duration) async throws(StoreFailure) -> SyncSummary {
+    public nonisolated func sync(for limit: Duration) async throws(StoreFailure) -> SyncSummary {
+        // From the caller's thread to the store's at once: an actor's method begins on the actor's own executor.
         try await withTaskExecutorPreference(store.taskExecutor) { () async -> Result<SyncSummary, StoreFailure> in
             do throws(StoreFailure) { return .success(try await cycles(for: limit)) } catch { return .failure(error) }
         }.get()

@@ -6,7 +6,8 @@ import GRDB
 /// The mark stands before a page is asked for. That the page came to its end is written with whatever this process writes
 /// next; where it asks again from the same place before that, the mark stands already. So one who asks again and again
 /// whether there is news writes nothing. A process that is killed at rest before it wrote anything counts as a death over
-/// the page, which costs a smaller page and no more.
+/// the page, which costs a smaller page and no more; between two cycles that found nothing the mark stands, too, and no death
+/// counts there, since who died over a page had the lease.
 struct PageDeaths {
     /// So many deaths at one place halve the page.
     private static let patience: Int64 = 3
@@ -24,8 +25,9 @@ struct PageDeaths {
     }
 
     /// Marks that a page is asked for.
+    /// - Parameter wasAtRest: nobody was at work in the file until now, so a mark that stands is no death.
     /// - Returns: the most records to ask for.
-    static func begin(_ db: Database, limit: Int) throws -> Int {
+    static func begin(_ db: Database, limit: Int, wasAtRest: Bool = false) throws -> Int {
         let known = try Meta.texts(db, [.checkpoint, .pullFrom, .pullOpen, .pullDeaths]).mapValues { Int64($0) ?? 0 }
         let checkpoint = known[.checkpoint] ?? 0
         let before = known[.pullDeaths]
@@ -33,13 +35,16 @@ struct PageDeaths {
         if known[.pullFrom] != checkpoint {
             deaths = 0
             try Meta.set(db, .pullFrom, checkpoint)
-        } else if known[.pullOpen] == 1 {
+        } else if known[.pullOpen] == 1, !wasAtRest {
             deaths += 1
         }
         if deaths != before { try Meta.set(db, .pullDeaths, deaths) }
         try Meta.set(db, .pullOpen, 1)
         return Self.limit(limit, after: deaths)
     }
+
+    /// The same page is asked for again, and the mark still stands.
+    mutating func beginAgain() { isOver = false }
 
     private static func limit(_ most: Int, after deaths: Int64) -> Int {
         max(1, most >> Int(min(deaths / patience, 62)))

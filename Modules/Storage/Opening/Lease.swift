@@ -4,26 +4,40 @@ import SyncCore
 
 /// Who syncs a file that several processes have open (PRC-11).
 enum Lease {
+    /// A lease that was taken.
+    struct Taken {
+        var generation: Int64
+        /// It was nobody's: whoever had it last gave it back.
+        var wasFree: Bool
+    }
+
     /// Takes the lease, or prolongs it for the same holder.
-    /// - Returns: its generation, or `nil` where another holder's has not run out.
-    static func take(_ db: Database, holder: String, until: Int64, now: Int64) throws -> Int64? {
+    /// - Returns: `nil` where another holder's has not run out.
+    static func take(_ db: Database, holder: String, until: Int64, now: Int64) throws -> Taken? {
         let sql = "SELECT holder, generation, expires FROM sync_lease WHERE one = 1"
         guard let row = try Row.fetchOne(db.cachedStatement(sql: sql)) else {
             try db.cachedStatement(sql: "INSERT INTO sync_lease (one, holder, generation, expires) VALUES (1, ?, 1, ?)")
                 .execute(arguments: [holder, until])
-            return 1
+            return Taken(generation: 1, wasFree: true)
         }
         let (present, generation): (String?, Int64) = (row[0], row[1])
         if present == holder {
             try db.cachedStatement(sql: "UPDATE sync_lease SET expires = ? WHERE one = 1").execute(arguments: [until])
-            return generation
+            return Taken(generation: generation, wasFree: false)
         }
         let isOver = (row[2] as Int64? ?? 0) <= now
         guard present == nil || isOver || present.map(isDead) == true else { return nil }
         try db.cachedStatement(
             sql: "UPDATE sync_lease SET holder = ?, generation = generation + 1, expires = ? WHERE one = 1"
         ).execute(arguments: [holder, until])
-        return generation + 1
+        return Taken(generation: generation + 1, wasFree: present == nil)
+    }
+
+    /// Takes a lease that is known to be nobody's, as who had it last; its generation grows by one.
+    static func takeAgain(_ db: Database, holder: String, until: Int64) throws {
+        try db.cachedStatement(
+            sql: "UPDATE sync_lease SET holder = ?, generation = generation + 1, expires = ? WHERE one = 1"
+        ).execute(arguments: [holder, until])
     }
 
     /// Whether somebody holds the lease, lives, and did not let it run out.

@@ -17,6 +17,7 @@
     /// (``close()``) before it is let go.
     public final class AsyncHTTPClientTransport: HTTPTransport {
         private let client: HTTPClient
+        private let loop: LoopTasks
         private let isClosed = Locked(false)
 
         /// A client with a connection pool of its own.
@@ -39,6 +40,8 @@
             // One loop for all of it: the client puts each request's deadline on a loop of the group, and with several that is
             // often another than the connection's, a thread to wake for nothing.
             let loop = HTTPClient.defaultEventLoopGroup.any()
+            self.loop = LoopTasks(loop)
+            if Self.isNoTracer(configuration.tracing.tracer) { configuration.tracing.tracer = nil }
             client = HTTPClient(eventLoopGroupProvider: .shared(loop), configuration: configuration)
         }
 
@@ -58,8 +61,10 @@
             if !body.isEmpty || request.headerFields[.contentLength] != nil { message.body = .bytes(body) }
             let response: HTTPClientResponse
             do {
-                // Deadlines are the caller's, who cancels.
-                response = try await client.execute(message, deadline: .distantFuture)
+                response = try await withTaskExecutorPreference(loop) { [client, message] in
+                    // Deadlines are the caller's, who cancels.
+                    try await client.execute(message, deadline: .distantFuture)
+                }
             } catch {
                 throw Self.failure(error, isBeforeHead: true)
             }
@@ -86,6 +91,11 @@
             } catch {
                 // Everything is closed all the same; an error here only says that something was still under way.
             }
+        }
+
+        /// Without a tracer of the app's the client still takes each URL apart for one that listens to nothing.
+        private static func isNoTracer(_ tracer: Any?) -> Bool {
+            tracer.map { "\(type(of: $0))" == "NoOpTracer" } ?? true
         }
 
         private static func head(_ response: HTTPClientResponse) -> HTTPResponse {
@@ -119,6 +129,21 @@
                 guard let piece = try await iterator.next() else { return nil }
                 return Array(buffer: piece)
             }
+        }
+    }
+
+    /// The client's event loop, for tasks: what belongs to a request runs where its connection is.
+    ///
+    /// From any other thread the client wakes the loop up to three times for each request, to set a deadline, to send and to take
+    /// the deadline back, and the loop wakes that thread with each part of an answer.
+    private final class LoopTasks: TaskExecutor {
+        private let loop: any EventLoop
+
+        init(_ loop: any EventLoop) { self.loop = loop }
+
+        func enqueue(_ job: consuming ExecutorJob) {
+            let job = UnownedJob(job)
+            loop.execute { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
         }
     }
 
