@@ -13,6 +13,9 @@ public struct EngineConfiguration: Sendable {
     public var process: Int32
     public var intervals: Scheduler.Intervals
     public var breaker: CircuitBreaker
+    /// Whether somebody waits for what ``SyncEngine/run()`` does, as in a program that is left running to sync: its cycles
+    /// go before our own back-off of changes and before an open breaker then, at the pace of the pauses between cycles.
+    public var isWatched: Bool
     /// The least pause between two cycles of ``SyncEngine/sync(for:)`` after a failure, and the greatest.
     public var retryPause: Duration
     public var longestRetryPause: Duration
@@ -39,6 +42,7 @@ public struct EngineConfiguration: Sendable {
         pageLimit: Int = 1_000, sliceRecords: Int = 500, sliceBytes: Int = 1 << 20, leaseSeconds: Double = 30,
         process: Int32 = ProcessInfo.processInfo.processIdentifier,  // live
         intervals: Scheduler.Intervals = Scheduler.Intervals(), breaker: CircuitBreaker = CircuitBreaker(),
+        isWatched: Bool = false,
         retryPause: Duration = .milliseconds(200), longestRetryPause: Duration = .seconds(1),
         fleetSpread: Duration = .seconds(10), comparison: Duration? = .seconds(86_400), keptCycles: Int = 100,
         hintPause: Duration = .seconds(1), longestHintPause: Duration = .seconds(60),
@@ -52,6 +56,7 @@ public struct EngineConfiguration: Sendable {
         self.process = process
         self.intervals = intervals
         self.breaker = breaker
+        self.isWatched = isWatched
         self.retryPause = retryPause
         self.longestRetryPause = longestRetryPause
         self.fleetSpread = fleetSpread

@@ -20,8 +20,11 @@ extension SyncEngine {
                 logged = error.redacted
                 floor = Int64(max(error.retryAfterSeconds ?? 0, error.backoffSeconds ?? 0) * 1_000)
             }
-            // One that had opened begins a new row of failures.
-            if areHintsOpen { pauses.reset() }
+            // One that lived longer than its pause would be begins a new row of failures; who takes streams and ends them at
+            // once is asked ever more seldom.
+            if let opened = hintsOpened, watch.milliseconds() - opened >= pauses.window(pauses.failures + 1) {
+                pauses.reset()
+            }
             logger.info("hints lost", metadata: ["cause": "\(logged)"])
             lostHints(cause)
             let window = pauses.failed()
@@ -31,16 +34,17 @@ extension SyncEngine {
     }
 
     private func lostHints(_ cause: String) {
-        guard areHintsOpen else { return }
-        areHintsOpen = false
+        // A first one that could not be opened counts, too: a server that was away when the run began comes back by it.
         haveHintsBeenLost = true
+        guard hintsOpened != nil else { return }
+        hintsOpened = nil
         send(.hintsLost(cause))
     }
 
     private func heard(_ event: HintEvent) {
         switch event {
         case .opened:
-            areHintsOpen = true
+            hintsOpened = watch.milliseconds()
             send(.hintsOpened)
             // What came while nobody listened; the whole fleet lost its streams together, perhaps.
             if haveHintsBeenLost { trigger(.serverBack) }

@@ -61,7 +61,9 @@ extension SyncEngine {
             cause == nil && due == .background && urgency == .routine
             ? await countedCycle(Beginning(cause: due, elapsed: began, wall: wallClock.nowMilliseconds))
             : await cycle(
-                urgency, Beginning(cause: cause ?? due, elapsed: began, wall: wallClock.nowMilliseconds))
+                // One that the schedule began, with somebody who waits for it.
+                cause == nil && configuration.isWatched ? .user : urgency,
+                Beginning(cause: cause ?? due, elapsed: began, wall: wallClock.nowMilliseconds))
         let now = watch.milliseconds()
         let next = backoff.ended(
             report, queue: status.queue, wall: wallClock.nowMilliseconds, chance: randomness.unit())

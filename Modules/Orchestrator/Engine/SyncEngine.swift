@@ -50,7 +50,8 @@ public actor SyncEngine {
     var askedScopes: Set<String>?
     /// The newest version that the server hinted at.
     var hinted: Int64 = 0
-    var areHintsOpen = false
+    /// When the stream of hints opened that is open now, by the monotonic clock.
+    var hintsOpened: Int64?
     var haveHintsBeenLost = false
     var isRunning = false
     /// Closed for good: a run that begins later ends at once.

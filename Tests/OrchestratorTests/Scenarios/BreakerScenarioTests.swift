@@ -45,6 +45,37 @@ import Testing
     }
 
     @Test(
+        "NET-18 one that is watched goes on trying, an open breaker or not, never faster than its pauses, and drains soon"
+    )
+    func watched() throws {
+        try inVirtualTime { stage in
+            let port = port(stage)
+            let device = try stage.device(port, configuration: EngineConfiguration(isWatched: true))
+            _ = await device.engine.syncNow()
+            port.otherwise = .fail(.status(503))
+            port.forget()
+            try await device.addBoard("b-1")
+            try await stage.running(device) {
+                try await stage.pass(.seconds(1_200))
+                // A cycle each 2 to 32 s, of two requests until the breaker is open.
+                #expect((36...300).contains(port.requests.count))
+                port.otherwise = .pass
+                try await stage.pass(.seconds(33))
+                #expect(try await device.store.summary().hasWork == false)
+                #expect(await device.status.lastEnd == .complete)
+                // A pause that the server asks for binds it all the same.
+                port.otherwise = .fail(.status(429, retryAfter: 300))
+                try await device.addBoard("b-2")
+                try await stage.pass(.seconds(10))
+                port.forget()
+                try await stage.pass(.seconds(280))
+                #expect(port.requests.isEmpty)
+            }
+            try await device.end()
+        }
+    }
+
+    @Test(
         "SCH-05 4xx, 401, a captive portal and having no connection don't trip it",
         arguments: [
             ExchangeFailure.status(404), .status(429), .status(408), .status(401), .portal, .unreachable,

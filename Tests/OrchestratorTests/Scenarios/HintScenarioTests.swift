@@ -93,6 +93,52 @@ import Testing
         }
     }
 
+    @Test("I12 a server that ends each stream at once is asked ever more seldom; one that keeps it a while, soon again")
+    func endedAtOnce() throws {
+        try inVirtualTime { stage in
+            let hints = Hinter(clock: stage.clock)
+            let device = try stage.device(model(stage), hints: hints)
+            try await stage.running(device) {
+                hints.set(life: .milliseconds(20))
+                try await stage.pass(.seconds(3_600))
+                #expect(hints.openings.count < 300)
+                hints.set(life: .seconds(120))
+                try await stage.pass(.seconds(600))
+                let openings = hints.openings.count
+                try await stage.pass(.seconds(3_600))
+                // One each 120 s, and a pause of a second at most.
+                #expect((29...31).contains(hints.openings.count - openings))
+            }
+            try await device.end()
+        }
+    }
+
+    @Test("NET-18 a server that was away when the run began: the first stream that opens probes, breaker or not")
+    func firstOpening() throws {
+        try inVirtualTime { stage in
+            let hints = Hinter(clock: stage.clock)
+            hints.set(open: false)
+            let port = Port(model(stage), clock: stage.clock)
+            let device = try stage.device(port, hints: hints)
+            _ = await device.engine.syncNow()
+            try await device.addBoard("b-1")
+            port.otherwise = .fail(.status(503))
+            try await stage.running(device) {
+                try await stage.pass(.seconds(600))
+                guard case .notNow? = await device.status.lastEnd else {
+                    Issue.record("the breaker is not open")
+                    return
+                }
+                port.otherwise = .pass
+                hints.set(open: true)
+                // The pause of the stream, and the fleet's spread.
+                try await stage.pass(.seconds(71))
+                #expect(try await device.store.summary().hasWork == false)
+            }
+            try await device.end()
+        }
+    }
+
     @Test("A hint about roots that are not asked for wakes nobody")
     func foreignScope() throws {
         try inVirtualTime { stage in

@@ -162,9 +162,13 @@ final class Hinter: HintSource, @unchecked Sendable {
     private var streams: [AsyncStream<Hint>.Continuation] = []
     private var calls: [(seconds: Double, after: Int64?)] = []
     private var isOpen = true
+    private var life: Duration?
     private let clock: VirtualClock
 
     init(clock: VirtualClock) { self.clock = clock }
+
+    /// How long each stream lives from now on; `nil` as long as nobody breaks it.
+    func set(life: Duration?) { lock.withLock { self.life = life } }
 
     /// Whether a call opens a stream, or fails at once.
     func set(open: Bool) { lock.withLock { isOpen = open } }
@@ -191,6 +195,12 @@ final class Hinter: HintSource, @unchecked Sendable {
         }
         guard opens else { throw .unreachable }
         await heard(.opened)
+        if let life = lock.withLock({ life }) {
+            do { try await clock.sleep(for: life) } catch {
+                throw ExchangeFailure(kind: .network, message: "cancelled", isCancelled: true)
+            }
+            return
+        }
         for await hint in stream { await heard(.hint(hint)) }
         if Task.isCancelled { throw ExchangeFailure(kind: .network, message: "cancelled", isCancelled: true) }
     }
