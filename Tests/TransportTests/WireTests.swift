@@ -255,6 +255,39 @@
             }
         }
 
+        @Test(
+            "NET-10 a status below 100 is no answer, and ends nothing but its connection", arguments: [0, 1, 42, 99])
+        func statusBelowHundred(_ status: Int) async throws {
+            let line = "HTTP/1.1 \(String(repeating: "0", count: 3 - "\(status)".count))\(status) X\r\n"
+            let scripts = ["Content-Length: 2\r\n\r\n{}", "\r\n"].map {
+                HostileScript([.send(Array((line + $0).utf8)), .close])
+            }
+            try await run(scripts + [.answer(Sample.answer())]) { exchange, _ in
+                for _ in scripts {
+                    let failure = await TransportTests.failure { try await exchange.exchange(Sample.request()) }
+                    #expect(failure?.kind == .network)
+                    #expect(failure?.isCancelled == false)
+                }
+                _ = try await exchange.exchange(Sample.request())
+            }
+        }
+
+        @Test("NET-05 closing does not wait for an attempt to connect that hangs")
+        func closingWhileConnecting() async throws {
+            let server = try HostileServer([HostileScript([.silence], readsRequest: false)])
+            let http = AsyncHTTPClientTransport(connectTimeout: .seconds(120))
+            let exchange = try Sample.exchange(
+                http, options: Self.patient, endpoint: "https://127.0.0.1:\(server.port)")
+            let task = Task { await TransportTests.failure { try await exchange.exchange(Sample.request()) } }
+            while server.connectionCount == 0 { await Task.yield() }
+            task.cancel()
+            #expect(await task.value?.isCancelled == true)
+            let began = ContinuousClock.now
+            await exchange.close()
+            #expect(began.duration(to: .now) < .seconds(60))
+            server.stop()
+        }
+
         @Test("SEC-17 a head without an end is ended")
         func endlessHead() async throws {
             let line = Array("X-Fill: \(String(repeating: "x", count: 1000))\r\n".utf8)

@@ -18,7 +18,10 @@
     public final class AsyncHTTPClientTransport: HTTPTransport {
         private let client: HTTPClient
         private let loop: LoopTasks
+        private let closingLoop: any EventLoop
         private let isClosed = Locked(false)
+        /// How long closing waits for what does not end at once.
+        private static let closingPatience = TimeAmount.milliseconds(500)
 
         /// A client with a connection pool of its own.
         ///
@@ -37,10 +40,12 @@
             configuration.timeout.connect = TimeAmount(connectTimeout)
             configuration.connectionPool.idleTimeout = TimeAmount(keepAlive)
             configuration.connectionPool.retryConnectionEstablishment = false
+            configuration.http1_1ConnectionDebugInitializer = StatusGuard.install
             // One loop for all of it: the client puts each request's deadline on a loop of the group, and with several that is
             // often another than the connection's, a thread to wake for nothing.
             let loop = HTTPClient.defaultEventLoopGroup.any()
             self.loop = LoopTasks(loop)
+            closingLoop = loop
             if Self.isNoTracer(configuration.tracing.tracer) { configuration.tracing.tracer = nil }
             client = HTTPClient(eventLoopGroupProvider: .shared(loop), configuration: configuration)
         }
@@ -80,17 +85,24 @@
                 })
         }
 
+        /// Ends everything, and waits until it has ended; for attempts to connect, which the client gives up by their time-out
+        /// only, half a second at most.
         public func close() async {
             let wasClosed = isClosed.withLock { isClosed in
                 defer { isClosed = true }
                 return isClosed
             }
             guard !wasClosed else { return }
-            do {
-                try await client.shutdown()
-            } catch {
-                // Everything is closed all the same; an error here only says that something was still under way.
+            let isOver = closingLoop.makePromise(of: Void.self)
+            let closing: EventLoopFuture<Void> = client.shutdown()
+            // Everything is closed all the same after an error; it only says that something was still under way. The first of
+            // the two counts.
+            closing.whenComplete { _ in isOver.succeed(()) }
+            let patience = closingLoop.scheduleTask(in: Self.closingPatience) { isOver.succeed(()) }
+            do { try await isOver.futureResult.get() } catch {
+                // It is never failed.
             }
+            patience.cancel()
         }
 
         /// Without a tracer of the app's the client still takes each URL apart for one that listens to nothing.
