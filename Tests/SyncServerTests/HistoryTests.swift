@@ -84,6 +84,26 @@ struct HistoryTests {
         try other.close()
     }
 
+    @Test("a backup that ends in the middle leaves nothing under its name, and nothing beside it when it fails")
+    func halfBackup() throws {
+        struct Stopped: Error {}
+        let server = try TestServer()
+        try server.sync("d", [server.create("k1", 1, "board", "b1")])
+        let folder = server.folder.appendingPathComponent("backups").path
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
+        let target = "\(folder)/backup.sqlite"
+        #expect(throws: ServiceFailure.self) {
+            try SyncService.backup(database: server.path, to: target) {
+                // Who is killed here leaves what there is now.
+                #expect(!FileManager.default.fileExists(atPath: target))
+                throw Stopped()
+            }
+        }
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder).isEmpty)
+        try server.service.backup(to: target)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder) == ["backup.sqlite"])
+    }
+
     @Test("a second server on the file is refused")
     func secondServer() throws {
         let server = try TestServer()

@@ -12,18 +12,29 @@ extension SyncService {
 
     /// The same from another process, while a server has the file open.
     public static func backup(database path: String, to target: String) throws(ServiceFailure) {
+        try backup(database: path, to: target) {}
+    }
+
+    /// The copy has another name until it is whole and marked as one: who is killed leaves nothing under the name that was
+    /// asked for.
+    /// - Parameter copied: called between the copying and the mark.
+    static func backup(
+        database path: String, to target: String, copied: () throws -> Void
+    ) throws(ServiceFailure) {
         let files = FileManager.default
         guard files.fileExists(atPath: path) else {
             throw .storage(path: path, reason: "there is no such file")
         }
         guard !files.fileExists(atPath: target) else { throw .targetExists(path: target) }
+        let part = "\(target).part-\(UUID().uuidString.lowercased())"  // live: a name that nobody else has
         do {
             var reading = Configuration()
             reading.readonly = true
             reading.busyMode = .timeout(5)
             let source = try DatabaseQueue(path: path, configuration: reading)
-            let copy = try DatabaseQueue(path: target)
+            let copy = try DatabaseQueue(path: part)
             try source.backup(to: copy)
+            try copied()
             try copy.writeWithoutTransaction { db in
                 try db.execute(sql: "INSERT OR REPLACE INTO meta(name, value) VALUES ('copy', '1')")
                 // One file, without a journal beside it.
@@ -31,12 +42,13 @@ extension SyncService {
             }
             try copy.close()
             try source.close()
+            try files.moveItem(atPath: part, toPath: target)
         } catch {
-            for suffix in ["", "-wal", "-shm", "-journal"] where files.fileExists(atPath: target + suffix) {
+            for suffix in ["", "-wal", "-shm", "-journal"] where files.fileExists(atPath: part + suffix) {
                 do {
-                    try files.removeItem(atPath: target + suffix)
+                    try files.removeItem(atPath: part + suffix)
                 } catch let other {
-                    throw .storage(path: target, reason: "\(error); and the half copy stays: \(other)")
+                    throw .storage(path: target, reason: "\(error); and the half copy \(part) stays: \(other)")
                 }
             }
             throw .storage(path: target, reason: "\(error)")
