@@ -24,7 +24,9 @@ struct AsideNote {
             try Data(URL(fileURLWithPath: target).lastPathComponent.utf8).write(
                 to: URL(fileURLWithPath: path), options: .atomic)
         } catch {
-            throw StoreFailure(kind: .corrupt, message: "The database is corrupt, and cannot be moved aside: \(error)")
+            throw StoreFailure(
+                kind: .corrupt,
+                message: "The database is corrupt, and cannot be moved aside: \(error.localizedDescription)")
         }
     }
 

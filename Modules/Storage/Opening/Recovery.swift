@@ -27,7 +27,9 @@ enum Recovery {
                 try files.moveItem(atPath: path + suffix, toPath: target + suffix)
             }
         } catch {
-            throw StoreFailure(kind: .corrupt, message: "The database is corrupt, and cannot be moved aside: \(error)")
+            throw StoreFailure(
+                kind: .corrupt,
+                message: "The database is corrupt, and cannot be moved aside: \(error.localizedDescription)")
         }
     }
 
