@@ -89,6 +89,100 @@ struct IdentityTests {
         #expect(try fixture.store.localID(ofServerID: "S2", entity: "board") == "b2")
     }
 
+    /// The answer to a create is lost, and a page tells its record as anybody's, with a card of somebody else's under it.
+    private func lost() async throws -> (Fixture, String) {
+        let (fixture, claim) = try await created()
+        try await fixture.settle((claim.keys[0], .unanswered))
+        try await fixture.apply(
+            record("list", "S1", 2_000, ["name": "L", "idBoard": "b1", "pos": 1.0]),
+            record("card", "c9", 2_001, ["name": "Theirs", "idList": "S1", "pos": 1.0]))
+        #expect(try fixture.int("SELECT count(*) FROM list") == 2)
+        return (fixture, claim.keys[0])
+    }
+
+    private func told(_ fixture: Fixture, _ key: String) async throws {
+        _ = try await fixture.store.settle(
+            Settlement(outcomes: [
+                .init(
+                    changeID: key, kind: .applied(version: 2_000, overwrote: [:], serverID: "S1"), isRepeated: true)
+            ]), claim: nil)
+    }
+
+    private func text(_ fixture: Fixture, _ sql: String) throws -> [String] {
+        try fixture.store.database.read { try String.fetchAll($0, sql: sql) }
+    }
+
+    @Test("NET-01, IDS-01 what a page brought under the server's id before the lost verdict is one with this device's")
+    func twin() async throws {
+        let (fixture, key) = try await lost()
+        try fixture.sql("UPDATE list SET name = 'Mine' WHERE id = 'l1'")
+        #expect(try await fixture.claim(ClaimLimits(maxChanges: 1)).keys == [key])
+        try await told(fixture, key)
+        #expect(try await fixture.store.failures().isEmpty)
+        #expect(try text(fixture, "SELECT id || name FROM list") == ["l1Mine"])
+        #expect(try text(fixture, "SELECT id || idList FROM card") == ["c9l1"])
+        #expect(try text(fixture, "SELECT id || version FROM sync_record WHERE entity = 'list'") == ["l12000"])
+        #expect(try fixture.store.localID(ofServerID: "S1", entity: "list") == "l1")
+        try await fixture.drain(from: 2_001)
+        // What comes from now on comes to it.
+        try await fixture.apply(record("list", "l1", 2_010, ["name": "Theirs", "idBoard": "b1", "pos": 1.0]))
+        #expect(try text(fixture, "SELECT id || name FROM list") == ["l1Theirs"])
+    }
+
+    @Test("IDS-01 a twin with unsent changes, or with some under it, does not make way until they are decided")
+    func twinAtWork() async throws {
+        for edit in ["UPDATE list SET pos = 9 WHERE id = 'S1'", "UPDATE card SET name = 'Mine' WHERE id = 'c9'"] {
+            let (fixture, key) = try await lost()
+            try fixture.sql(edit)
+            _ = try await fixture.claim(ClaimLimits(maxChanges: 1))
+            try await told(fixture, key)
+            let failures = try await fixture.store.failures()
+            #expect(failures.map(\.reason.code) == ["serverIDTaken"])
+            #expect(failures.first?.reason.message.contains("list S1") == true)
+            #expect(try fixture.int("SELECT count(*) FROM list") == 2)
+            try await fixture.drain(from: 2_001)
+            #expect(try await fixture.store.retry(key) == key)
+            _ = try await fixture.claim()
+            try await told(fixture, key)
+            #expect(try text(fixture, "SELECT id FROM list") == ["l1"])
+            #expect(try text(fixture, "SELECT id || idList FROM card") == ["c9l1"])
+            #expect(try await fixture.store.summary().hasWork == false)
+        }
+    }
+
+    @Test(
+        "IDS-01 a record that was deleted here before its create is named takes its twin with it; what is under it waits"
+    )
+    func twinOfDeleted() async throws {
+        let (fixture, key) = try await lost()
+        try fixture.sql("DELETE FROM list WHERE id = 'l1'")
+        #expect(try await fixture.claim(ClaimLimits(maxChanges: 1)).keys == [key])
+        try await told(fixture, key)
+        #expect(try fixture.int("SELECT count(*) FROM list") == 0)
+        #expect(try fixture.int("SELECT count(*) FROM card") == 0)
+        #expect(try text(fixture, "SELECT id || waitsID FROM sync_held") == ["c9l1"])
+        // The delete is taken back before it was sent: all of it is here again.
+        let delete = try #require(try await fixture.store.queued().first?.change)
+        #expect(delete.operation == .delete)
+        _ = try await fixture.store.cancel(delete.id)
+        #expect(try text(fixture, "SELECT id FROM list") == ["l1"])
+        try await fixture.apply(record("board", "b1", 2_020, ["name": "B"]))
+        #expect(try text(fixture, "SELECT id || idList FROM card") == ["c9l1"])
+    }
+
+    @Test("IDS-01 a create under a parent that died is merged; the id that the server gave it is kept all the same")
+    func mergedCreate() async throws {
+        let (fixture, claim) = try await created()
+        _ = try await fixture.store.settle(
+            Settlement(outcomes: [
+                .init(
+                    changeID: claim.keys[0], kind: .merged(record("list", "l1", 2_000, [:], .deleted)), serverID: "S1")
+            ]), claim: nil)
+        #expect(try await fixture.store.queued().isEmpty)
+        #expect(try fixture.int("SELECT count(*) FROM list") == 0)
+        #expect(try fixture.store.localID(ofServerID: "S1", entity: "list") == "l1")
+    }
+
     @Test("IDS-01 a server that counts from the top again gives a deleted record's id to a new one")
     func reused() async throws {
         let (fixture, claim) = try await created()

@@ -173,12 +173,15 @@ struct AnswerTests {
              {"changeID":"key-2","verdict":"duplicate","first":"applied","version":9},
              {"changeID":"key-2","verdict":"duplicate","first":"applied","version":9},
              {"changeID":"key-7","verdict":"merged","record":{"version":51,"deleted":true,"fields":{}}},
-             {"changeID":"key-8","verdict":"applied","overwrote":null,"version":null,"serverID":"s-1"}]
+             {"changeID":"key-8","verdict":"applied","overwrote":null,"version":null,"serverID":"s-1"},
+             {"changeID":"key-9","verdict":"merged","serverID":"s-2",
+              "record":{"entity":"card","id":"s-2","version":52,"deleted":true,"fields":{}}}]
             """
-        let all = (1...8).map { Sample.change($0) }
+        let all = (1...9).map { Sample.change($0) }
         let answer = try await exchange(Sample.answer(["results": results]), Sample.request(all))
         let c = ServerRecord(key: RecordKey("card", "id-3"), version: 50, fields: ["name": "C"])
         let dead = ServerRecord(key: RecordKey("card", "id-7"), version: 51, presence: .deleted)
+        let named = ServerRecord(key: RecordKey("card", "id-9"), version: 52, presence: .deleted)
         #expect(
             answer.results == [
                 ChangeResult(
@@ -189,6 +192,7 @@ struct AnswerTests {
                 ChangeResult(changeID: "key-6", verdict: .retry(afterSeconds: nil)),
                 ChangeResult(changeID: "key-7", verdict: .merged(record: dead)),
                 ChangeResult(changeID: "key-8", verdict: .applied(version: nil, overwrote: [:], serverID: "s-1")),
+                ChangeResult(changeID: "key-9", verdict: .merged(record: named), serverID: "s-2"),
             ])
     }
 

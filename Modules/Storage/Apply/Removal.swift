@@ -66,7 +66,8 @@ enum Removal {
         return wasThere
     }
 
-    private static func ids(
+    /// The rows directly under a record, by one of their fields.
+    static func ids(
         _ db: Database, _ child: EntitySchema, _ field: FieldSchema, _ parent: String
     ) throws -> [String] {
         let sql = """

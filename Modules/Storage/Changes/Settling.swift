@@ -111,12 +111,12 @@ struct Settling {
         guard let change = try ChangeRows.read(db, position: position, table.schema) else { return }
         isRepeated = outcome.isRepeated
         if outcome.isClamped { try ChangeNotes.event(db, "clamped", of: change, now: now) }
-        switch outcome.kind {
-        case .applied(let version, let overwrote, let serverID):
+        if let serverID = outcome.givenID, let other = try keep(db, serverID, of: change.record) {
             // Done it may be, but under a name that would mix two records up: so it counts as without a verdict.
-            if let serverID, let other = try table.map(db, change.record, serverID) {
-                return try setAside(db, change, .serverIDTaken(serverID, by: other), doubt: .shown)
-            }
+            return try setAside(db, change, .serverIDTaken(serverID, by: other), doubt: .shown)
+        }
+        switch outcome.kind {
+        case .applied(let version, let overwrote, _):
             try applied(db, change, version: version, overwrote: overwrote)
         case .merged(let record): try merged(db, change, record)
         case .conflict(let record, let successor): try conflict(db, change, record, successor: successor)
@@ -297,6 +297,9 @@ struct Settling {
         if !isRepeated { brought.insert(record) }
     }
 
+    /// Rows that changed beside those of the records at work.
+    mutating func noteTouched(_ records: [RecordKey]) { touched += records }
+
     /// The change's row goes.
     mutating func drop(_ db: Database, _ change: StoredChange) throws {
         try ChangeRows.delete(db, position: change.position)
@@ -340,6 +343,17 @@ struct Settling {
     private func markBrought(_ db: Database) throws {
         guard let pass else { return }
         for record in brought.sorted() { try pass.mark(db, record) }
+    }
+}
+
+extension Settlement.Outcome {
+    /// The id that the server gave to the record.
+    fileprivate var givenID: String? {
+        switch kind {
+        case .applied(_, _, let serverID): serverID
+        case .merged: serverID
+        case .conflict, .setAside, .unanswered: nil
+        }
     }
 }
 

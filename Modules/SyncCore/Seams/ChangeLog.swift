@@ -157,8 +157,13 @@ public struct Settlement: Sendable, Hashable {
         public var isClamped: Bool
         /// The change was decided by an earlier request (PROTOCOL.md, `duplicate`): what it says of the record was so then.
         public var isRepeated: Bool
+        /// The id that a server with ids of its own gave, beside `merged`; `applied` has it within.
+        public var serverID: String?
 
-        public init(changeID: String, kind: Kind, isClamped: Bool = false, isRepeated: Bool = false) {
+        public init(
+            changeID: String, kind: Kind, isClamped: Bool = false, isRepeated: Bool = false, serverID: String? = nil
+        ) {
+            self.serverID = serverID
             self.isRepeated = isRepeated
             self.changeID = changeID
             self.kind = kind

@@ -77,15 +77,18 @@ public struct ChangeResult: Sendable, Hashable {
     public var isClamped: Bool
     /// A pause that the server asked for with an answer to this change alone (`Backoff`), in seconds.
     public var backoffSeconds: Double?
+    /// The id that a server with ids of its own gave to what a `merged` create made: one under a dead parent.
+    public var serverID: String?
 
     public init(
         changeID: String, verdict: Verdict, isDuplicate: Bool = false, isClamped: Bool = false,
-        backoffSeconds: Double? = nil
+        backoffSeconds: Double? = nil, serverID: String? = nil
     ) {
         self.changeID = changeID
         self.verdict = verdict
         self.isDuplicate = isDuplicate
         self.isClamped = isClamped
         self.backoffSeconds = backoffSeconds
+        self.serverID = serverID
     }
 }

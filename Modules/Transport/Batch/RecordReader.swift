@@ -69,14 +69,19 @@ struct ToldRecord {
 
     /// The record, if it is one of the contract's shape.
     ///
-    /// - Parameter change: the change that a verdict's record belongs to, which it may leave unnamed; `nil` in a page.
-    consuming func record(for change: Change? = nil) throws(AnswerFault) -> ServerRecord {
+    /// - Parameters:
+    ///   - change: the change that a verdict's record belongs to, which it may leave unnamed; `nil` in a page.
+    ///   - serverID: the id that the server gave to what the change makes; told by it, the record is the change's own.
+    consuming func record(
+        for change: Change? = nil, keptAs serverID: String? = nil
+    ) throws(AnswerFault) -> ServerRecord {
         let entity = entity ?? change?.record.entity
         let id = id ?? change?.record.id
         guard let entity, !entity.isEmpty else { throw ToldShape.noEntity() }
         guard let id, RecordKey.isValidID(id) else { throw ToldShape.noID(id == nil ? "none" : "another") }
         let (version, presence) = try shape.judge()
-        let key = RecordKey(entity, id)
+        var key = RecordKey(entity, id)
+        if let change, let serverID, key == RecordKey(change.record.entity, serverID) { key = change.record }
         if let change, change.record != key {
             throw AnswerFault("the changed record beside a verdict", "another record")
         }

@@ -77,7 +77,9 @@ struct ToldResult {
         } else {
             judged = try self.verdict(named: verdict, for: change, among: asked)
         }
-        return ChangeResult(changeID: change.id, verdict: judged, isDuplicate: isDuplicate, isClamped: isClamped)
+        var result = ChangeResult(changeID: change.id, verdict: judged, isDuplicate: isDuplicate, isClamped: isClamped)
+        if case .merged = judged { result.serverID = serverID }
+        return result
     }
 
     private func verdict(
@@ -86,9 +88,11 @@ struct ToldResult {
         switch name {
         case "applied":
             if let version, version <= 0 { throw AnswerFault("a version above 0", "\(version)") }
-            if let serverID, !RecordKey.isValidID(serverID) { throw AnswerFault("an id as serverID", "another text") }
+            try checkServerID()
             return .applied(version: version, overwrote: overwrote, serverID: serverID)
-        case "merged": return .merged(record: try recordBeside(name, change))
+        case "merged":
+            try checkServerID()
+            return .merged(record: try recordBeside(name, change, keptAs: serverID))
         case "conflict": return .conflict(record: try recordBeside(name, change))
         case "rejected":
             guard let rejection else { throw AnswerFault("an error with a code beside rejected", "none") }
@@ -106,8 +110,14 @@ struct ToldResult {
         }
     }
 
-    private func recordBeside(_ name: String, _ change: Change) throws(AnswerFault) -> ServerRecord {
+    private func checkServerID() throws(AnswerFault) {
+        if let serverID, !RecordKey.isValidID(serverID) { throw AnswerFault("an id as serverID", "another text") }
+    }
+
+    private func recordBeside(
+        _ name: String, _ change: Change, keptAs serverID: String? = nil
+    ) throws(AnswerFault) -> ServerRecord {
         guard let record else { throw AnswerFault("the record beside \(name)", "none") }
-        return try record.record(for: change)
+        return try record.record(for: change, keptAs: serverID)
     }
 }

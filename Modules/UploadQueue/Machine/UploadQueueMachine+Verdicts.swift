@@ -68,7 +68,7 @@ extension UploadQueueMachine {
         func made(_ kind: Settlement.Outcome.Kind) -> Settlement.Outcome {
             Settlement.Outcome(
                 changeID: id, kind: kind, isClamped: result?.isClamped ?? false,
-                isRepeated: result?.isDuplicate ?? false)
+                isRepeated: result?.isDuplicate ?? false, serverID: result?.serverID)
         }
         let unanswered = made(.unanswered(attempts: suspicion.attempts(of: queued)))
         guard let result else { return unanswered }
