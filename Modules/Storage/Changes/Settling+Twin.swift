@@ -21,7 +21,11 @@ extension Settling {
     private func isAtWork(_ db: Database, _ record: RecordKey) throws -> Bool {
         let sql = "SELECT 1 FROM sync_change WHERE entity = ? AND id = ? LIMIT 1"
         let own = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [record.entity, record.id])
-        return try own != nil || Removal.hasUnsentBelow(db, record, table.schema)
+        if own != nil { return true }
+        // Nearly always there is no such row, and nothing to look for.
+        guard let entity = table.schema[record.entity], try RowWriter(entity).exists(db, record.id)
+        else { return false }
+        return try Removal.hasUnsentBelow(db, record, table.schema)
     }
 
     private mutating func adopt(_ db: Database, _ twin: RecordKey, as record: RecordKey) throws {
