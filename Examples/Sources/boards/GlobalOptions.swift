@@ -18,7 +18,8 @@ struct GlobalOptions: ParsableArguments {
     var folder: String {
         if let data { return data }
         if let data = Self.environment("BOARDS_DATA") { return data }
-        return NSHomeDirectory() + "/.boards"
+        // As in a shell; Foundation asks the system's list of users instead.
+        return (Self.environment("HOME") ?? NSHomeDirectory()) + "/.boards"
     }
 
     /// The server's address.

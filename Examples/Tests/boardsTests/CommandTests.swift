@@ -176,6 +176,13 @@ struct CommandTests {
         #expect(try await shop.ok("A", "show", "card", ids.card).contains(#""name":"Pond""#))
     }
 
+    @Test("without a folder's name the database is in .boards of $HOME, as a shell's ~ is")
+    func home() async throws {
+        let finished = try await shop.boards(["add", "board", "name=Garden"])
+        #expect(finished.status == 0, "\(finished.complaint)")
+        #expect(FileManager.default.fileExists(atPath: shop.file(".boards/boards.sqlite")))
+    }
+
     @Test("ten processes that begin the same database at once all get their record in")
     func atOnce() async throws {
         try await withThrowingTaskGroup(of: Int32.self) { group in

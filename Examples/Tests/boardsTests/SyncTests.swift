@@ -1,3 +1,4 @@
+import Ferry
 import Foundation
 import SyncCore
 import Testing
@@ -45,6 +46,36 @@ struct SyncTests {
         #expect(!first.isEmpty, sourceLocation: line)
         for device in devices.dropFirst() {
             #expect(try await shop.ok(device, "show", "--json") == first, sourceLocation: line)
+        }
+    }
+
+    @Test(
+        "IDS-01, I9 a create under a parent that died meanwhile, on a server that makes its own ids, holds nothing up")
+    func underDead() async throws {
+        try await withServer("--server-ids") { server in
+            try await shop.ok("A", "add", "board", "name=Garden", "--id", "b-1")
+            try await shop.ok("A", "add", "list", "name=Sowing", "idBoard=b-1", "--id", "l-1")
+            try await sync("A", server)
+            try await sync("B", server)
+            func id(_ line: String) throws -> String {
+                guard case .string(let id)? = try FieldValue(json: line)["id"] else { return "" }
+                return id
+            }
+            let list = try id(try await shop.ok("B", "show", "list"))
+            try await shop.ok("B", "delete", "list", list)
+            try await sync("B", server)
+            try await shop.ok("A", "add", "card", "name=Peas", "idList=l-1", "--id", "c-1")
+            try await shop.ok("A", "add", "board", "name=Meadow", "--id", "b-2")
+            try await sync("A", server)
+            #expect(try await shop.on("A", "show", "card").output == "")
+            // The list lives again, and its card with it, each device's under the ids that it knows.
+            let board = try #require(
+                try await shop.on("B", "show", "board").lines.first { $0.contains("Garden") })
+            try await shop.ok("B", "add", "list", "name=Sown", "idBoard=\(try id(board))", "--id", list)
+            try await sync("B", server)
+            try await sync("A", server)
+            #expect(try await shop.ok("A", "show", "card", "c-1").contains(#""idList":"l-1""#))
+            #expect(try await shop.on("B", "show", "card").lines.count == 1)
         }
     }
 
@@ -278,6 +309,36 @@ struct SyncTests {
             try await sync("B", server)
             try await expectSame("A", "B")
         }
+    }
+
+    @Test("an interrupted demonstration leaves nothing behind either", arguments: [SIGINT, SIGTERM])
+    func interruptedDemo(signal: Int32) async throws {
+        let scratch = shop.file("scratch")
+        try FileManager.default.createDirectory(atPath: scratch, withIntermediateDirectories: false)
+        let process = try shop.process(["demo"], output: shop.file("demo.out"), complaint: shop.file("demo.err"))
+        process.environment?["TMPDIR"] = scratch
+        let pipe = Pipe()
+        process.standardOutput = pipe
+        try process.run()
+        // Blocks until it has begun to tell.
+        #expect(!pipe.fileHandleForReading.availableData.isEmpty)
+        kill(process.processIdentifier, signal)
+        // What it still says must not hold it up.
+        while !pipe.fileHandleForReading.availableData.isEmpty {}
+        process.waitUntilExit()
+        #expect(process.terminationReason == .exit && process.terminationStatus == 1)
+        let said = try String(contentsOfFile: shop.file("demo.err"), encoding: .utf8)
+        #expect(said.hasSuffix("Interrupted before its end.\n"), "\(said)")
+        #expect(try FileManager.default.contentsOfDirectory(atPath: scratch).isEmpty)
+    }
+
+    @Test("NET-18 watching is the user's wish as well: an open breaker is not waited for")
+    func watched() { #expect(Connection.configuration.isWatched) }
+
+    @Test("the line of a server is a URL, with an address of IPv6 too")
+    func address() {
+        #expect(ServeCommand.address(host: "127.0.0.1", port: 80) == "http://127.0.0.1:80")
+        #expect(ServeCommand.address(host: "::1", port: 8080) == "http://[::1]:8080")
     }
 
     @Test("the demonstration ends well and leaves nothing behind")

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import UnixSignals
 
 struct DemoCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -16,8 +17,22 @@ struct DemoCommand: AsyncParsableCommand {
                 Console.complain("The folder \(folder.path()) could not be removed: \(error.localizedDescription)")
             }
         }
-        try await LocalServer.run(database: folder.appending(path: "server.sqlite").path()) { port in
-            try await Demo(folder: folder.path(), port: port).tell()
+        // Interrupted, it leaves nothing behind either.
+        let interrupts = await UnixSignalsSequence(trapping: .sigint, .sigterm)
+        try await withThrowingTaskGroup(of: Bool.self) { group in
+            group.addTask {
+                try await LocalServer.run(database: folder.appending(path: "server.sqlite").path()) { port in
+                    try await Demo(folder: folder.path(), port: port).tell()
+                }
+                return true
+            }
+            group.addTask {
+                for await _ in interrupts { break }
+                return false
+            }
+            let isTold = try await group.next() ?? false
+            group.cancelAll()
+            guard isTold else { throw Problem("Interrupted before its end.") }
         }
     }
 }

@@ -12,10 +12,15 @@ struct ServeCommand: AsyncParsableCommand {
         let options = server.options
         do {
             try await ReferenceServer.run(options) { port in
-                Console.print("listening on http://\(options.host):\(port)")
+                Console.print("listening on \(Self.address(host: options.host, port: port))")
             }
         } catch {
             throw Problem(error.description)
         }
+    }
+
+    /// Where the server is; an address of IPv6 stands in brackets, or it would be no URL.
+    static func address(host: String, port: Int) -> String {
+        "http://\(host.contains(":") ? "[\(host)]" : host):\(port)"
     }
 }

@@ -38,11 +38,16 @@ struct Connection {
         }
     }
 
+    /// What `sync` runs with. It is the user's wish, watching too: our own back-off and an open breaker do not stop it, the
+    /// pauses between failures and those that the server asks for do.
+    static let configuration = EngineConfiguration(isWatched: true)
+
     /// An engine that syncs this store over the connection.
     func engine(_ store: Store) -> SyncEngine {
         let translated = IDTranslatingExchange(
             exchange, schema: store.schema, translation: store, waits: .onceNamed)
-        return SyncEngine(store: store, exchange: translated, hints: hints, logger: logger)
+        return SyncEngine(
+            store: store, exchange: translated, hints: hints, configuration: Self.configuration, logger: logger)
     }
 
     func close() async { await exchange.close() }
