@@ -94,7 +94,10 @@ extension Store {
                 let part = try RowWriter.applying(db) {
                     let applier = try SliceApplier(db, context, now: now, unsent: unsentRecords)
                     let (taken, isLast) = try apply(db, applier)
-                    for record in records.prefix(taken) { scopes?.doubted.remove(record.key.scopeName) }
+                    for record in records.prefix(taken) {
+                        scopes?.doubted.remove(record.key.scopeName)
+                        if passRuns { scopes?.stayed.remove(record.key.scopeName) }
+                    }
                     if isSwept, isLast, let present = scopes, !present.doubted.isEmpty {
                         let missing = try StayedRows.missing(db, present, context.schema)
                         scopes?.doubted = []

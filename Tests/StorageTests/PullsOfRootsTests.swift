@@ -251,6 +251,39 @@ struct PullsOfRootsTests {
     }
 
     @Test(
+        "DL-21 seed 21063: what only a verdict told of in a full pass is looked for afterwards, and goes if it is elsewhere by now",
+        arguments: [false, true], [false, true])
+    func movedBeforeThePass(isSentInIt: Bool, isThere: Bool) async throws {
+        let f = try await Fixture.twoBoards()
+        try await f.store.setScopes([one])
+        // Somebody has moved the card to a root that is not asked for; or nobody has, and pages leave out what is this device's own.
+        try f.sql("UPDATE card SET name = 'Mine' WHERE id = 'c1'")
+        try await f.store.beginFullPass(epoch: nil)
+        let claim = try await f.claim()
+        if isSentInIt { try await f.settle((claim.keys[0], .applied(9))) }
+        let (board, list) = (record("board", "b1", 1, ["name": "Board"]), list("l1", 2, in: "b1"))
+        try await page(f, board, list, upTo: 10)
+        _ = try await f.store.endFullPass(confirmed: true)
+        #expect(try f.hasCard())
+        if !isSentInIt { try await f.settle((claim.keys[0], .applied(9))) }
+        #expect(try await page(f, upTo: 10).asksAgain)
+        #expect(try await f.store.position().scopes == ["board:b1": 0])
+        // A change that goes with the request: its page may leave the card out, so it is looked for once more.
+        try f.sql("UPDATE card SET name = 'Again' WHERE id = 'c1'")
+        let next = try await f.claim()
+        try await f.settle((next.keys[0], .applied(11)))
+        #expect(try await page(f, board, list, upTo: 11).asksAgain)
+        #expect(try f.hasCard())
+        let told = isThere ? [record("card", "c1", 11, ["name": "Again", "idList": "l1", "pos": 1.0])] : []
+        let asked = try await f.store.position().scopes
+        let last = try await f.store.apply(
+            PageSlice(
+                records: [board, list] + told, from: 0, checkpoint: 11, epoch: Fixture.epoch, scopes: asked))
+        #expect(!last.asksAgain)
+        #expect(try f.hasCard() == isThere)
+    }
+
+    @Test(
         "DL-21 PRC-04 killed between verdicts and page: the root whose rows were acknowledged is asked what left it since"
     )
     func killedBeforeThePage() async throws {

@@ -88,6 +88,9 @@ enum FullPass {
             return .awaitsConfirmation(missing: free.count, of: rows)
         }
         let removed = try sweep(db, context, missing, state, now: now)
+        if try Scopes.read(db) != nil {
+            try StayedRows.noteKept(db, missing.map(\.key).filter { try Base.hasRemaining(db, $0) })
+        }
         try Meta.set(db, .passRuns, 0)
         try Meta.set(db, .passAwaits, 0)
         try Journal.event(db, .fullPassEnded, detail: "\(removed) removed", at: now)

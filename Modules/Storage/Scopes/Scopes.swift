@@ -15,7 +15,7 @@ struct Scopes: Hashable {
     var returning: [String: Int64] = [:]
     /// How far these have come on their way from 0.
     var caught: [String: Int64] = [:]
-    /// Rows of dropped roots that stayed for what is unsent (``StayedRows``).
+    /// Rows that stayed for what is unsent, or that a full pass has only a verdict's word of (``StayedRows``).
     var stayed: Set<String> = []
     /// Of these, what stands under roots that are being read once more, and no page has brought yet.
     var doubted: Set<String> = []

@@ -1,15 +1,20 @@
 import GRDB
 import SyncCore
 
-/// Rows of dropped roots that stayed for what is unsent, and stand under a root that is asked for by now, since what they stood
-/// under was moved there (Decision 266).
+/// Rows of which it is not known whether they are under a root that is asked for: rows of dropped roots that stayed for what is unsent,
+/// and stand under such a root by now, since what they stood under was moved there; and in a full pass, rows that only a
+/// verdict told of, or that stayed for what is unsent (Decision 266).
 ///
-/// Where somebody had moved one of them elsewhere in the dropped root before, nobody tells of it: that root is not asked for, and in
-/// the other one it never was. So the root that has them now is read once more from 0, and what that does not bring has left.
+/// Where somebody had moved one of them elsewhere before, nobody tells of it: what it was under is not asked for, or is asked from 0.
+/// So the root that has them now is read once more from 0, and what that does not bring has left.
 enum StayedRows {
     /// Notes which stand under a root that is asked for, and has the roots read once more.
+    ///
+    /// Only where nothing is to be sent: a page may leave out what follows from the changes of its request.
     /// - Returns: whether there are any.
     static func find(_ db: Database, _ scopes: inout Scopes, _ schema: Schema) throws -> Bool {
+        let sending = "SELECT 1 FROM sync_change WHERE state IN (0, 1, 2) LIMIT 1"
+        guard try Row.fetchOne(db.cachedStatement(sql: sending)) == nil else { return false }
         var again: Set<String> = []
         for name in scopes.stayed.sorted() {
             guard let key = RecordKey(scopeName: name), let entity = schema[key.entity],
@@ -28,6 +33,23 @@ enum StayedRows {
         }
         scopes.readAgain(again)
         return !again.isEmpty
+    }
+
+    /// Verdicts came: the page beside them may leave out what was looked for, so that is looked for again.
+    /// - Parameter unseen: records that a full pass has not brought, and that these verdicts count as brought.
+    static func noteDecided(_ db: Database, _ unseen: [RecordKey]) throws {
+        guard var scopes = try Scopes.read(db), !unseen.isEmpty || !scopes.doubted.isEmpty else { return }
+        scopes.stayed.formUnion(scopes.doubted)
+        scopes.stayed.formUnion(unseen.map(\.scopeName))
+        scopes.doubted = []
+        try scopes.write(db)
+    }
+
+    /// A full pass is over; these it did not bring, and they stay for what is unsent.
+    static func noteKept(_ db: Database, _ keys: [RecordKey]) throws {
+        guard !keys.isEmpty, var scopes = try Scopes.read(db) else { return }
+        scopes.stayed.formUnion(keys.map(\.scopeName))
+        try scopes.write(db)
     }
 
     /// Of those that were looked for, what no page has brought.
