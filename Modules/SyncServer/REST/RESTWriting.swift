@@ -202,6 +202,7 @@ struct RESTWriting {
         let change = IncomingChange(
             id: "", device: deviceName, sequence: 0, record: key, operation: operation, stamp: stamp, fields: fields)
         let source = StoreSource(store: store, account: account, readsAliases: false, guardsKeys: false)
+        defer { source.end() }
         var proceedings = Proceedings(
             ledger: Ledger(
                 rules: service.rules, protectedFields: service.configuration.protectedFields, head: account.head),
@@ -216,6 +217,7 @@ struct RESTWriting {
                 status: 503, code: "unavailable", detail: "it cannot be decided now",
                 headers: [.init("Retry-After", "\(Int((seconds ?? 1).rounded(.up)))")])
         }
+        source.end()
         try EffectWriter(store: store, nowMilliseconds: now).write(proceedings.ledger, account: account)
         account.head = proceedings.ledger.head
         account.stamp = stamp

@@ -40,8 +40,12 @@ struct ContentDigest: Sendable, Hashable {
 
     /// A text that may be absent, which is not the same as empty.
     mutating func add(optional text: String?) {
-        add(byte: text == nil ? 0 : 1)
-        add(text: text ?? "")
+        guard let text else {
+            add(byte: 0)
+            return add(byte: 0xff)
+        }
+        add(byte: 1)
+        add(text: text)
     }
 
     /// The same as its text would give.

@@ -77,24 +77,14 @@ struct FieldList: Sendable {
     /// - Parameter bytes: The name's own, where it is in ASCII.
     private func order(of index: Int, to name: String, _ bytes: UnsafeRawBufferPointer?) -> Int {
         if let bytes, let text, slots[index].place < 0 {
-            return text.withBytes(slots[index].name) { Self.order($0, bytes) }
+            return text.withBytes(slots[index].name) { $0.order(to: bytes) }
         }
         let here = self.name(at: index)
         return here == name ? 0 : here < name ? -1 : 1
     }
 
     private static func order(_ text: JSONBytes, _ a: Range<Int>, _ b: Range<Int>) -> Int {
-        text.withBytes(a) { a in text.withBytes(b) { b in order(a, b) } }
-    }
-
-    private static func order(_ a: UnsafeRawBufferPointer, _ b: UnsafeRawBufferPointer) -> Int {
-        let shared = Swift.min(a.count, b.count)
-        var index = 0
-        while index < shared {
-            if a[index] != b[index] { return a[index] < b[index] ? -1 : 1 }
-            index += 1
-        }
-        return a.count - b.count
+        text.withBytes(a) { a in text.withBytes(b) { b in a.order(to: b) } }
     }
 
     private func name(at index: Int) -> String {
@@ -128,14 +118,14 @@ struct FieldList: Sendable {
     private func read(_ slot: Slot, in text: JSONBytes) -> FieldState {
         if let plain = Self.plainText(slot.value, in: text) {
             return FieldState(
-                name: text.withBytes(slot.name) { String(decoding: $0, as: UTF8.self) }, plain: .string(plain),
-                plainTag: textTag, sums: nil, elements: nil)
+                name: text.withBytes(slot.name) { String(decoding: $0, as: UTF8.self) }, written: .string(plain),
+                at: textTag)
         }
         var reader = JSONReader(text, range: slot.value, depth: 1, maximumDepth: Self.depth)
         do {
             return FieldState(
                 name: text.withBytes(slot.name) { String(decoding: $0, as: UTF8.self) },
-                plain: try reader.readValue(), plainTag: textTag, sums: nil, elements: nil)
+                written: try reader.readValue(), at: textTag)
         } catch {
             preconditionFailure("a value was skipped that cannot be read: \(error)")
         }
@@ -175,9 +165,13 @@ struct FieldList: Sendable {
 
     /// The fields of which more is to be kept than a value that was written by `created`, in their order.
     func special(besides created: WriteTag?) -> [FieldState] {
-        guard hasTexts, textTag == created else { return filter { $0.plainTag != created || !$0.isPlain } }
-        let found = made.filter { $0.plainTag != created || !$0.isPlain }
-        return found.count < 2 ? found : found.sorted { $0.name < $1.name }
+        guard !hasTexts || textTag == created else { return filter { $0.plainTag != created || !$0.isPlain } }
+        var found: [FieldState] = []
+        // By their places: a loop over the fields would copy each of them.
+        for place in made.indices where made[place].plainTag != created || !made[place].isPlain {
+            found.append(made[place])
+        }
+        return text == nil || found.count < 2 ? found : found.sorted { $0.name < $1.name }
     }
 
     /// The values as a JSON object.
@@ -187,7 +181,7 @@ struct FieldList: Sendable {
             var index = 0
             while index < slots.count {
                 if slots[index].place >= 0 {
-                    try Self.write(made[slots[index].place], into: &writer)
+                    try write(made: slots[index].place, into: &writer)
                     index += 1
                     continue
                 }
@@ -199,14 +193,14 @@ struct FieldList: Sendable {
                 index += 1
             }
         } else {
-            for field in made { try Self.write(field, into: &writer) }
+            for place in made.indices { try write(made: place, into: &writer) }
         }
         writer.endObject()
     }
 
-    private static func write(_ field: FieldState, into writer: inout JSONWriter) throws(JSONFailure) {
-        writer.key(field.name)
-        try writer.value(field.value)
+    private func write(made place: Int, into writer: inout JSONWriter) throws(JSONFailure) {
+        writer.key(made[place].name)
+        try writer.value(made[place].value)
     }
 }
 

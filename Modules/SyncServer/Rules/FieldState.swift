@@ -40,6 +40,17 @@ struct FieldState: Sendable, Hashable {
         if sums != nil || elements != nil || floor != nil { value = evaluated() }
     }
 
+    /// A field with one plain write.
+    init(name: String, written value: FieldValue, at tag: WriteTag?) {
+        self.name = name
+        plain = value
+        plainTag = tag
+        sums = nil
+        elements = nil
+        floor = nil
+        self.value = value
+    }
+
     /// The place of the last write of any kind that counts.
     var greatest: WriteTag? {
         guard sums != nil || elements != nil else { return plainTag }

@@ -86,23 +86,33 @@ struct Ledger: Sendable {
     mutating func find(_ key: RecordKey, in source: some RecordSource) throws -> Int? {
         if let place = place(of: key) { return place }
         guard let place = try read(key, in: source) else { return nil }
-        var open = [place]
-        while let next = open.popLast() {
-            var found: [Int] = []
-            let keys = parentKeys(of: next)
-            for above in keys {
-                var known = self.place(of: above)
-                if known == nil {
-                    known = try read(above, in: source)
-                    if let known { open.append(known) }
-                }
-                if let known, !found.contains(known) { found.append(known) }
-            }
-            entries[next].parents = found
-            entries[next].hasAllParents = found.count == keys.count
-            entries[next].keptParents = found.map { entries[$0].row }
+        var open: [Int] = []
+        var next: Int? = place
+        while let present = next {
+            try findParents(of: present, in: source, &open)
+            next = open.popLast()
         }
         return place
+    }
+
+    /// Notes the parents that a record was kept with; those that were not known before are open.
+    private mutating func findParents(of place: Int, in source: some RecordSource, _ open: inout [Int]) throws {
+        var found: [Int] = []
+        var references = 0
+        for parent in entries[place].entity.parents {
+            guard case .string(let id) = entries[place].state.value(of: parent.field) else { continue }
+            references += 1
+            let key = RecordKey(parent.entity, id)
+            var above = self.place(of: key)
+            if above == nil {
+                above = try read(key, in: source)
+                if let above { open.append(above) }
+            }
+            if let above, !found.contains(above) { found.append(above) }
+        }
+        entries[place].hasAllParents = found.count == references
+        entries[place].keptParents = found.map { entries[$0].row }
+        entries[place].parents = found
     }
 
     /// The place of a record that was asked for before.
@@ -336,20 +346,16 @@ struct Ledger: Sendable {
     /// The places of the records that the declared references name.
     private mutating func parents(of place: Int, in source: some RecordSource) throws -> [Int] {
         var found: [Int] = []
-        let keys = parentKeys(of: place)
-        for key in keys {
-            if let above = try find(key, in: source), !found.contains(above) { found.append(above) }
+        var references = 0
+        for parent in entries[place].entity.parents {
+            guard case .string(let id) = entries[place].state.value(of: parent.field) else { continue }
+            references += 1
+            if let above = try find(RecordKey(parent.entity, id), in: source), !found.contains(above) {
+                found.append(above)
+            }
         }
-        entries[place].hasAllParents = found.count == keys.count
+        entries[place].hasAllParents = found.count == references
         return found
-    }
-
-    /// The records that the declared references name, known or not.
-    private func parentKeys(of place: Int) -> [RecordKey] {
-        entries[place].entity.parents.compactMap { parent in
-            guard case .string(let id) = entries[place].state.value(of: parent.field) else { return nil }
-            return RecordKey(parent.entity, id)
-        }
     }
 
     /// The record above all others, by the first reference of each; in a circle the first by name.

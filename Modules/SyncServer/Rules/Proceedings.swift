@@ -104,11 +104,11 @@ struct Proceedings {
             case .later(let seconds): return outcome(dirty, .retry(after: seconds))
             }
             let (decision, serverID) = try decide(change, in: source)
-            var result = outcome(dirty, decision, isStored: decision.isDone || decision.isRejection)
-            result.serverID = serverID
-            result.isClamped = change.isClamped && decision.isDone
-            result.stamp = stamp(of: decision, change)
-            return result
+            return ChangeOutcome(
+                changeID: dirty.changeID, device: dirty.device, sequence: dirty.sequence, decision: decision,
+                isClamped: change.isClamped && decision.isDone, serverID: serverID,
+                digest: dirty.sequence != nil && (decision.isDone || decision.isRejection) ? dirty.digest : nil,
+                intent: dirty.intent, stamp: stamp(of: decision, change))
         }
     }
 
@@ -193,16 +193,19 @@ struct Proceedings {
         return nil
     }
 
-    /// Remembers what a decision means for those that follow.
-    private mutating func note(_ outcome: ChangeOutcome, of dirty: DirtyRecord) {
+    /// Keeps the outcome, and remembers what the decision means for those that follow.
+    private mutating func note(_ outcome: consuming ChangeOutcome, of dirty: DirtyRecord) {
+        if !outcome.decision.isDone { hold(by: outcome.decision, of: dirty) }
         outcomes.append(outcome)
-        guard !outcome.decision.isDone else { return }
-        let cause = if case .blocked(let by) = outcome.decision { by } else { dirty.changeID }
+    }
+
+    private mutating func hold(by decision: Decision, of dirty: DirtyRecord) {
+        let cause = if case .blocked(let by) = decision { by } else { dirty.changeID }
         if let record = dirty.record {
             if notDone[record] == nil { notDone[record] = cause }
             if dirty.isCreate, createsNotDone[record] == nil { createsNotDone[record] = cause }
         }
-        if isStrict, barrier == nil, case .retry = outcome.decision { barrier = dirty.changeID }
+        if isStrict, barrier == nil, case .retry = decision { barrier = dirty.changeID }
     }
 
     // MARK: - Units

@@ -30,7 +30,7 @@ struct RecordState: Sendable, Hashable {
         self.firstDeleted = firstDeleted
         self.namedBelow = namedBelow
         self.fields = fields
-        if reset != nil { setFloors() }
+        if firstDeleted != nil, reset != nil { setFloors() }
     }
 
     /// The place of the latest create, if any delete is below it: with it, every field that it did not name was written
@@ -102,10 +102,7 @@ struct RecordState: Sendable, Hashable {
 
     private mutating func createFirst(_ change: IncomingChange) -> RecordRuling {
         fields = FieldList(
-            change.fields.map { field in
-                FieldState(
-                    name: field.name, plain: field.new, plainTag: change.tag(of: field), sums: nil, elements: nil)
-            })
+            change.fields.map { FieldState(name: $0.name, written: $0.new, at: change.tag(of: $0)) })
         noteCreate(change)
         return RecordRuling(isDead ? .merged : .applied, hasEffect: true, isAsSent: true)
     }

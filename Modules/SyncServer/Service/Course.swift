@@ -35,12 +35,14 @@ extension SyncService {
         }
         let source = StoreSource(
             store: store, account: account, readsAliases: configuration.makesIDs, guardsKeys: guardsKeys)
+        defer { source.end() }
         var proceedings = Proceedings(
             ledger: Ledger(rules: rules, protectedFields: configuration.protectedFields, head: account.head),
             isStrict: request.isStrict, naming: configuration.makesIDs ? Naming { self.makeRecordID() } : nil,
             policy: policy(account.name))
         proceedings.mostRepeatedBytes = request.dirty.count > 1 ? configuration.limits.verdictBytes : .max
         try proceedings.decide(request.dirty, in: source)
+        source.end()
         let members = try write(proceedings, &account, now, store)
         return Course(
             proceedings: proceedings, members: members, known: proceedings.ledger.echoes(to: request.checkpoint),

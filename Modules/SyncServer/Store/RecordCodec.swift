@@ -144,8 +144,7 @@ enum RecordCodec {
         var reader = JSONReader(fields, maximumDepth: FieldList.depth)
         try reader.beginObject()
         while let name = try reader.nextKey() {
-            all.append(
-                FieldState(name: name, plain: try reader.readValue(), plainTag: created, sums: nil, elements: nil))
+            all.append(FieldState(name: name, written: try reader.readValue(), at: created))
         }
         return FieldList(all)
     }

@@ -100,6 +100,22 @@ final class Statements {
         }
     }
 
+    /// Begins a read that the caller goes through with ``next(of:)``, and ends.
+    func open(_ sql: StaticString, _ bind: (inout Arguments) throws -> Void) throws -> OpenRead {
+        OpenRead(statement: try ready(sql, bind), sql: sql)
+    }
+
+    /// The next row, which is there until this is called again; `nil` at the end.
+    func next(of read: OpenRead) throws -> StatementRow? {
+        let code = sqlite3_step(read.statement)
+        if code == SQLITE_ROW { return read.row }
+        defer { sqlite3_reset(read.statement) }
+        guard code == SQLITE_DONE else { throw failure(code, read.sql) }
+        return nil
+    }
+
+    func end(_ read: OpenRead) { sqlite3_reset(read.statement) }
+
     /// The first row, read by `read` while it is there; the statement is reset afterwards.
     func first<Value>(
         _ sql: StaticString, _ arguments: [any SQLBindable], _ read: (StatementRow) throws -> Value
@@ -110,33 +126,6 @@ final class Statements {
             return false
         }
         return value
-    }
-
-    /// The same for the statement that finds a record for each change: the texts are lent to it, not copied.
-    func first<Value>(
-        _ sql: StaticString, _ number: Int64, _ text: String, _ other: String, _ read: (StatementRow) throws -> Value
-    ) throws -> Value? {
-        try hook?()
-        let statement = try statement(sql)
-        var (text, other) = (text, other)
-        return try text.withUTF8 { text in
-            try other.withUTF8 { other in
-                sqlite3_reset(statement)
-                // What is lent is not to be found there afterwards.
-                defer { sqlite3_clear_bindings(statement) }
-                var arguments = Arguments(statement)
-                arguments.add(number)
-                arguments.add(lent: text)
-                arguments.add(lent: other)
-                guard arguments.code == SQLITE_OK else { throw failure(arguments.code, sql) }
-                var value: Value?
-                try each(statement, sql) { row in
-                    value = try read(row)
-                    return false
-                }
-                return value
-            }
-        }
     }
 
     /// Gives all statements back; the store is of no use afterwards.
@@ -159,16 +148,6 @@ struct Arguments {
 
     fileprivate init(_ statement: OpaquePointer) { self.statement = statement }
 
-    /// A text that stays where it is until the statement is reset.
-    fileprivate mutating func add(lent text: UnsafeBufferPointer<UInt8>) {
-        guard let start = text.baseAddress else { return add("") }
-        let code = UnsafeRawPointer(start).withMemoryRebound(to: CChar.self, capacity: text.count) {
-            sqlite3_bind_text(statement, place, $0, CInt(text.count), nil)
-        }
-        if self.code == SQLITE_OK { self.code = code }
-        place += 1
-    }
-
     /// What a writer holds, as a text; copied at once.
     mutating func add(_ writer: borrowing JSONWriter) {
         let code = writer.withBytes { TextBytes.bind($0, to: statement, at: place) }
@@ -182,6 +161,15 @@ struct Arguments {
         if self.code == SQLITE_OK { self.code = code }
         place += 1
     }
+}
+
+/// A read that is under way.
+struct OpenRead {
+    fileprivate let statement: OpaquePointer
+    fileprivate let sql: StaticString
+
+    /// The present row, where there is one.
+    var row: StatementRow { StatementRow(statement) }
 }
 
 /// The columns of the present row, by their places from 0.
@@ -212,6 +200,14 @@ struct StatementRow {
         return try body(
             UnsafeRawBufferPointer(
                 start: start, count: start == nil ? 0 : Int(sqlite3_column_bytes(statement, place))))
+    }
+
+    /// How a text stands to another in the order of their bytes: below 0, 0 or above.
+    func order(of place: CInt, to other: String) -> Int {
+        withBytes(place) { here in
+            var other = other
+            return other.withUTF8 { here.order(to: UnsafeRawBufferPointer($0)) }
+        }
     }
 
     private func isNull(_ place: CInt) -> Bool { sqlite3_column_type(statement, place) == SQLITE_NULL }

@@ -8,6 +8,7 @@ final class StoreSource: RecordSource {
     private let guardsKeys: Bool
     /// The device that made the record that was read last.
     private var lastDevice = ""
+    private var walk: RecordWalk
 
     /// - Parameter guardsKeys: Whether the caller begins again without it after a ``KeyIsKnown``.
     init(store: ServerStore, account: AccountContext, readsAliases: Bool, guardsKeys: Bool) {
@@ -15,7 +16,11 @@ final class StoreSource: RecordSource {
         self.account = account
         self.readsAliases = readsAliases
         self.guardsKeys = guardsKeys
+        walk = RecordWalk(statements: store.statements, account: account.row)
     }
+
+    /// Everything was asked; what was decided may be written now.
+    func end() { walk.end() }
 
     func isGuarded(sequence: Int64, device: String) throws -> Bool {
         guard guardsKeys else { return false }
@@ -24,11 +29,7 @@ final class StoreSource: RecordSource {
     }
 
     func record(_ key: RecordKey) throws -> StoredRecord? {
-        try store.statements.first(
-            """
-            SELECT n, version, dead, fields, writes, root FROM record WHERE account = ? AND entity = ? AND id = ?
-            """, account.row, key.entity, key.id
-        ) { row in
+        try walk.first(key) { row in
             let fields = row.bytes(3)
             let (created, size) = row.withBytes(4) { (RecordCodec.createAlone($0, &lastDevice), $0.count) }
             let state =

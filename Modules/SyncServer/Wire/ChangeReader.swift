@@ -266,13 +266,15 @@ struct ChangeReader {
         digest.add(optional: draft.intent)
         digest.add(number: draft.sequence ?? 0)
         digest.add(number: draft.schemaVersion)
-        for field in draft.fields {
-            digest.add(text: field.name)
-            digest.add(text: field.rule.rawValue)
-            digest.add(text: draft.ownStamps.isEmpty ? "" : draft.ownStamps[field.name]?.description ?? "")
-            digest.add(byte: field.old == nil ? 0 : 1)
-            digest.add(value: field.old ?? .null)
-            digest.add(value: field.new)
+        // By their places: a loop over the fields would copy each of them.
+        for index in draft.fields.indices {
+            digest.add(text: draft.fields[index].name)
+            digest.add(text: draft.fields[index].rule.rawValue)
+            let own = draft.ownStamps.isEmpty ? nil : draft.ownStamps[draft.fields[index].name]
+            digest.add(text: own?.description ?? "")
+            digest.add(byte: draft.fields[index].old == nil ? 0 : 1)
+            digest.add(value: draft.fields[index].old ?? .null)
+            digest.add(value: draft.fields[index].new)
         }
         digest.add(byte: draft.fault == nil ? 0 : 1)
         return digest
