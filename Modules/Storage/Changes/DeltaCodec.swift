@@ -20,7 +20,9 @@ enum DeltaCodec {
     static func deltas(
         _ json: String, of entity: EntitySchema?, isRaw: inout Bool
     ) throws(JSONFailure) -> [String: FieldDelta] {
+        // About as many as there may be, so that it does not grow by doubling.
         var deltas: [String: FieldDelta] = [:]
+        deltas.reserveCapacity(min(entity?.fields.count ?? 0, json.utf8.count / 32))
         var reader = JSONReader(json, maximumDepth: depth)
         try reader.beginObject()
         while let name = try reader.nextKey() {

@@ -35,19 +35,41 @@ extension Settling {
         return .some(version)
     }
 
-    /// Versions rise where they may (PROTOCOL.md, *Records*). One row by one statement: of several rows in one SQLite would
-    /// keep a journal, to take back half of them.
+    /// Versions rise where they may (PROTOCOL.md, *Records*). A kept row by one statement, and new ones eight by one that says
+    /// `OR FAIL`: of several rows in one SQLite would keep a journal, to take back half of them (Decision 186).
     private func raise(_ db: Database, _ raised: [Walk.Raised]) throws {
         let kept = try RawStatement(db, "UPDATE sync_record SET version = ? WHERE entity = ? AND id = ?")
-        let new = try RawStatement(db, "INSERT INTO sync_record (version, entity, id) VALUES (?, ?, ?)")
-        for record in raised {
-            let row = record.isNew ? new : kept
-            row.begin()
-            row.add(record.version)
-            row.add(record.entity)
-            row.add(record.id)
-            try row.run()
+        for record in raised where !record.isNew {
+            kept.begin()
+            add(record, to: kept)
+            try kept.runUnseen()
         }
+        var rest = raised.filter(\.isNew)[...]
+        guard !rest.isEmpty else { return }
+        let eight = try RawStatement(
+            db,
+            """
+            INSERT OR FAIL INTO sync_record (version, entity, id)
+            VALUES (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?), (?, ?, ?)
+            """)
+        while rest.count >= 8 {
+            eight.begin()
+            for record in rest.prefix(8) { add(record, to: eight) }
+            try eight.runUnseen()
+            rest = rest.dropFirst(8)
+        }
+        let one = try RawStatement(db, "INSERT INTO sync_record (version, entity, id) VALUES (?, ?, ?)")
+        for record in rest {
+            one.begin()
+            add(record, to: one)
+            try one.runUnseen()
+        }
+    }
+
+    private func add(_ record: Walk.Raised, to row: RawStatement) {
+        row.add(record.version)
+        row.add(record.entity)
+        row.add(record.id)
     }
 
     /// What is on its way between two places goes.

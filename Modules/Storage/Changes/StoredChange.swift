@@ -61,11 +61,16 @@ struct StoredChange: Hashable {
 
     private var sentFields: [String: FieldDelta] {
         switch operation {
+        // Most creates name every field: then they are as they go out.
+        case .create where !leavesOutAny: fields
         case .create: fields.filter { !$0.value.isLeftOut || sentNulls.contains($0.key) }
         case .update: fields
         case .delete: [:]
         }
     }
+
+    /// Whether any field has no value.
+    private var leavesOutAny: Bool { fields.values.contains { $0.isLeftOut } }
 
     /// With its place in life.
     var queued: QueuedChange {
@@ -115,9 +120,8 @@ extension StoredChange {
 
     /// Nulls that a create names: one that was sent keeps them, another is written anew before it goes.
     private mutating func noteNulls() {
-        guard operation == .create else { return }
-        let nulls = fields.filter(\.value.isLeftOut).keys
-        if wasSent { sentNulls = Set(nulls) } else if !nulls.isEmpty { isRaw = true }
+        guard operation == .create, leavesOutAny else { return }
+        if wasSent { sentNulls = Set(fields.filter(\.value.isLeftOut).keys) } else { isRaw = true }
     }
 
     /// A create writes every declared field; the stored one leaves out those without a value.

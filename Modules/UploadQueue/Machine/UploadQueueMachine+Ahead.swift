@@ -25,11 +25,10 @@ extension UploadQueueMachine {
     mutating func goOn(
         from claim: Claim, _ results: [ChangeResult], to next: Claim, isPaused: Bool, at now: Moment
     ) -> [UploadEvent]? {
-        let keys = next.changes.map(\.change.id)
-        guard out == claim.changes.map(\.change.id), ahead == keys, !isPaused, !schedule.needsCredentials,
-            floors.standing(.routine, at: now) == nil, Self.isPlain(claim, results)
+        guard let keys = ahead, Self.areKeys(keys, of: next), let sent = out, Self.areKeys(sent, of: claim), !isPaused,
+            !schedule.needsCredentials, floors.standing(.routine, at: now) == nil, Self.isPlain(claim, results)
         else { return nil }
-        (inFront, out, ahead) = (out, keys, nil)
+        (inFront, out, ahead) = (sent, keys, nil)
         return [.sent(keys)]
     }
 
@@ -45,6 +44,11 @@ extension UploadQueueMachine {
         return results.indices.allSatisfy { index in
             claim.changes[index].change.id == results[index].changeID && isPlain(results[index])
         }
+    }
+
+    /// Whether these are the keys of the claim's changes, in their order.
+    static func areKeys(_ keys: [String], of claim: Claim) -> Bool {
+        keys.count == claim.changes.count && keys.indices.allSatisfy { keys[$0] == claim.changes[$0].change.id }
     }
 
     private static func isPlain(_ result: ChangeResult) -> Bool {

@@ -25,10 +25,10 @@ extension UploadQueueMachine {
             let outcome = outcome(of: queued, result, &plan)
             plan.settlement.outcomes.append(outcome)
             if case .unanswered = outcome.kind {} else { progress = true }
-            pause = [pause, result?.backoffSeconds].compactMap { $0 }.max()
+            if let seconds = result?.backoffSeconds { pause = max(pause ?? seconds, seconds) }
             if case .retry(let seconds)? = result?.verdict {
                 wantsRetry = true
-                retry = [retry, seconds].compactMap { $0 }.max()
+                if let seconds { retry = max(retry ?? seconds, seconds) }
             }
         }
         plan.settlement.stamp = stamp
@@ -70,7 +70,7 @@ extension UploadQueueMachine {
                 changeID: id, kind: kind, isClamped: result?.isClamped ?? false,
                 isRepeated: result?.isDuplicate ?? false, serverID: result?.serverID)
         }
-        let unanswered = made(.unanswered(attempts: suspicion.attempts(of: queued)))
+        var unanswered: Settlement.Outcome { made(.unanswered(attempts: suspicion.attempts(of: queued))) }
         guard let result else { return unanswered }
         if result.isClamped { plan.events.append(.clamped(id)) }
         switch result.verdict {

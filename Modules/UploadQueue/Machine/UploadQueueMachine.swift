@@ -214,13 +214,12 @@ struct UploadQueueMachine: Sendable {
 
     /// Whether these are the changes that are out; what is not is a late answer. The claim is over with this.
     mutating func takesBack(_ claim: Claim) -> Bool {
-        let keys = claim.changes.map(\.change.id)
-        if inFront == keys {
-            inFront = nil
+        if let inFront, Self.areKeys(inFront, of: claim) {
+            self.inFront = nil
             return true
         }
-        guard out == keys else { return false }
-        (out, ahead) = (nil, nil)
+        guard let out, Self.areKeys(out, of: claim) else { return false }
+        (self.out, ahead) = (nil, nil)
         return true
     }
 
