@@ -143,6 +143,40 @@ private final class Bench: Sendable {
 }
 
 @Suite struct SnapshotTests {
+    @Test("QUE-14 what many local writes touched is found by as many statements as what one did")
+    func many() async throws {
+        let bench = try Bench()
+        try await bench.fill()
+        var statements: [Int] = []
+        for (round, count) in [1, 200].enumerated() {
+            try await bench.store.database.write { db in
+                for number in 0..<count {
+                    try db.execute(
+                        sql: "INSERT INTO card (id, idList) VALUES (?, ?)",
+                        arguments: ["n-\(round)-\(number)", number % 2 == 0 ? "l-1" : "l-2"])
+                }
+            }
+            let counter = Counter()
+            try await bench.store.database.write { db in
+                db.trace {
+                    if case .statement(let statement) = $0, statement.sql.contains("json_each") { counter.count() }
+                }
+                try bench.store.refreshSnapshots(db)
+                db.trace(nil)
+            }
+            statements.append(counter.value)
+        }
+        #expect(statements[0] > 0 && statements[0] == statements[1])
+        #expect(try bench.counts("listCount") == ["l-1": 2 + 1 + 100, "l-2": 100])
+        try await bench.end()
+    }
+
+    private final class Counter: @unchecked Sendable {
+        // Sendable: counted in one write after another.
+        private(set) var value = 0
+        func count() { value += 1 }
+    }
+
     @Test("A slice rebuilds what it touched, and only that, in dependency order")
     func slice() async throws {
         let bench = try Bench()

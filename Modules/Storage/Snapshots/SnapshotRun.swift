@@ -23,16 +23,28 @@ final class SnapshotRun {
         try spread { name in ids[name] ?? [] }
     }
 
-    /// The record's field named this other record before it changed.
-    func touch(_ key: RecordKey, field: String, was old: String) throws {
+    /// What the records of an entity named by one of its fields before they changed.
+    struct Left: Hashable {
+        var entity: String
+        var field: String
+    }
+
+    /// These records have changed, and this is what they named before. All at once: the way from each to what is derived of it
+    /// goes on from everything that was found so far.
+    func touch(_ keys: [RecordKey], left: [Left: Set<String>]) throws {
+        var isLeft = false
         for planned in plan.planned {
-            for link in planned.links where link.source == .entity(key.entity) && link.steps.first?.field.name == field
-            {
-                let found = try lead([old], link.steps.dropFirst())
+            for link in planned.links {
+                guard case .entity(let name) = link.source, let step = link.steps.first,
+                    let old = left[Left(entity: name, field: step.field.name)]
+                else { continue }
+                let found = try lead(old, link.steps.dropFirst())
                 subjects[planned.builder.name, default: []].formUnion(found)
+                isLeft = true
             }
         }
-        try spread { _ in [] }
+        if keys.isEmpty, isLeft { try spread { _ in [] } }
+        try touch(keys)
     }
 
     /// From entities to builders, and from each builder on to those that depend on it, as rows stand now.

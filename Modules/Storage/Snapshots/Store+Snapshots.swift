@@ -25,15 +25,18 @@ extension ApplyContext {
             UNION ALL SELECT entity, id, fields FROM sync_change INDEXED BY sync_change_successor
             WHERE sequence <> position AND sequence > ?1
             """
+        var keys: [RecordKey] = []
+        var left: [SnapshotRun.Left: Set<String>] = [:]
         for row in try Row.fetchAll(db.cachedStatement(sql: sql), arguments: [done]) {
             let key = RecordKey(row[0], row[1])
             guard snapshots.sources.contains(key.entity), let entity = schema[key.entity] else { continue }
             for (name, delta) in try DeltaCodec.deltas(row[2], of: entity) {
                 guard entity.field(name)?.reference != nil, case .string(let old)? = delta.old else { continue }
-                try run.touch(key, field: name, was: old)
+                left[.init(entity: key.entity, field: name), default: []].insert(old)
             }
-            try run.touch([key])
+            keys.append(key)
         }
+        try run.touch(keys, left: left)
         try run.rebuild()
         try Meta.set(db, .snapshotSequence, last)
     }

@@ -25,6 +25,7 @@ extension SyncService {
         guard files.fileExists(atPath: path) else {
             throw .storage(path: path, reason: "there is no such file")
         }
+        guard !target.isEmpty else { throw .storage(path: target, reason: "it has no name") }
         guard !files.fileExists(atPath: target) else { throw .targetExists(path: target) }
         let part = "\(target).part-\(UUID().uuidString.lowercased())"  // live: a name that nobody else has
         do {
@@ -48,10 +49,20 @@ extension SyncService {
                 do {
                     try files.removeItem(atPath: part + suffix)
                 } catch let other {
-                    throw .storage(path: target, reason: "\(error); and the half copy \(part) stays: \(other)")
+                    throw .storage(
+                        path: target, reason: "\(said(error)); and the half copy \(part) stays: \(said(other))")
                 }
             }
-            throw .storage(path: target, reason: "\(error)")
+            throw .storage(path: target, reason: said(error))
+        }
+    }
+
+    /// An error in words: a copy that fails leaves none with the connection, only its code.
+    private static func said(_ error: any Error) -> String {
+        switch error {
+        case let error as DatabaseError: "SQLite error \(error.resultCode)"
+        case let error as CocoaError: error.localizedDescription
+        default: "\(error)"
         }
     }
 }
