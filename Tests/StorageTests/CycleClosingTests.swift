@@ -147,4 +147,24 @@ struct CycleClosingTests {
         #expect(before == after)
         try other.close()
     }
+
+    @Test("an end that is also the look for what was written meanwhile ends nothing where something was")
+    func look() async throws {
+        let f = try Fixture()
+        let other = try Fixture(file: f.file)
+        func endIfStill() async throws -> CycleClosing? {
+            try await f.store.release(holder: "a", noting: "{}", at: 1, keeping: 10, endsPage: true, ifStill: true)
+        }
+        for _ in 0..<3 {
+            try await open(f)
+            #expect(try await endIfStill() == CycleClosing(queue: QueueSummary(), held: 0))
+        }
+        try await open(f)
+        try await addBoardElsewhere(f, "b1")
+        #expect(try await endIfStill() == nil)
+        #expect(try await other.store.beginCycle(holder: "b", seconds: 60) == nil)
+        #expect(try f.text("SELECT count(*) || '' FROM sync_cycle") == "3")
+        #expect(try await close(f).queue.pending == 1)
+        #expect(try await other.store.beginCycle(holder: "b", seconds: 60) != nil)
+    }
 }
