@@ -36,11 +36,12 @@ extension Store {
             }
             return (lease.generation, opening)
         }
-        guard let (generation, opening) = begun else { return nil }
+        guard case (let generation, var opening)? = begun else { return nil }
         if pageLimit != nil { pageDeaths.beginAgain() }
         leaseGeneration = generation
         // With dirty flags the queue is what is in it and what they mark.
         if !DirtyFlags.isUsed(schema), let left {
+            opening.isFileKnown = true
             stood = Standing(file: left, opening: opening, generation: generation, asked: pageLimit)
         }
         return opening
@@ -51,27 +52,38 @@ extension Store {
     ///   - summary: what is kept of the cycle, as JSON; `nil` keeps nothing of it.
     ///   - keeping: how many cycles are kept; the oldest go.
     ///   - endsPage: the page that is marked came to its end, as ``endPage()`` says.
-    /// - Returns: how things stand then; `nil` where rows marked by a dirty flag must be looked at first.
+    ///   - ifStill: only where nobody has written anything since the cycle began.
+    /// - Returns: how things stand then; `nil` where rows marked by a dirty flag must be looked at first, and where somebody has
+    ///   written and it is to be done only if not: the lease is kept then.
     @discardableResult
     public func release(
-        holder: String, noting summary: String?, at milliseconds: Int64, keeping: Int, endsPage: Bool = false
+        holder: String, noting summary: String?, at milliseconds: Int64, keeping: Int, endsPage: Bool = false,
+        ifStill: Bool = false
     ) throws(StoreFailure) -> CycleClosing? {
         if endsPage { pageDeaths.end() }
         let stood = stood
         let isPageOver = stood?.asked == nil || pageDeaths.isOver
-        let (closing, isAsLeft) = try perform("ending a cycle", asLeft: stood?.file) { db, isAsLeft in
+        let ended = try perform("ending a cycle", asLeft: stood?.file) {
+            db, isAsLeft -> (closing: CycleClosing, isAsLeft: Bool)? in
+            guard isAsLeft || !ifStill else { return nil }
             try Lease.release(db, holder: holder)
             let closing =
                 if isAsLeft, let stood { stood.opening.closing } else {
                     CycleClosing(queue: try context.changes.summary(db), held: try HeldRecords.count(db))
                 }
             guard let summary else { return (closing, isAsLeft) }
-            try db.cachedStatement(sql: "INSERT INTO sync_cycle (at, summary) VALUES (?, ?)")
-                .execute(arguments: [milliseconds, summary])
-            try db.cachedStatement(sql: "DELETE FROM sync_cycle WHERE number <= ?")
-                .execute(arguments: [db.lastInsertedRowID - Int64(keeping)])
+            let row = try RawStatement(db, "INSERT INTO sync_cycle (at, summary) VALUES (?, ?)")
+            row.begin()
+            row.add(milliseconds)
+            row.add(summary)
+            try row.run()
+            let old = try RawStatement(db, "DELETE FROM sync_cycle WHERE number <= ?")
+            old.begin()
+            old.add(db.lastInsertedRowID - Int64(keeping))
+            try old.run()
             return (closing, isAsLeft)
         }
+        guard let (closing, isAsLeft) = ended else { return nil }
         rested = nil
         if isAsLeft, isPageOver, var resting = stood, let left, resting.generation == leaseGeneration {
             resting.file = left
@@ -108,6 +120,14 @@ public struct CycleOpening: Sendable, Hashable {
     public var queue: QueueSummary
     /// The most records to ask for, where the first page was marked.
     public var pageLimit: Int?
+    /// Whether the file alone tells that nothing was written since.
+    package var isFileKnown = false
+
+    public init(position: SyncPosition, queue: QueueSummary, pageLimit: Int? = nil) {
+        self.position = position
+        self.queue = queue
+        self.pageLimit = pageLimit
+    }
 
     /// The same as a cycle's end, where nothing has changed.
     var closing: CycleClosing { CycleClosing(queue: queue, held: position.held) }

@@ -37,15 +37,15 @@ extension SyncEngine {
             report.end = .store(error)
             return report
         }
-        markedPage = opening.pageLimit
+        (markedPage, isFileKnown) = (opening.pageLimit, opening.isFileKnown)
         await perform(urgency, opening, &report)
         do throws(StoreFailure) {
-            let endsPage = markedPage != nil || isPageToEnd
-            (markedPage, isPageToEnd) = (nil, false)
-            let record = report.requests > 0 ? CycleRecord(beginning, report, now: watch.milliseconds()) : nil
-            report.closing = try await store.release(
-                holder: holder, noting: record?.text, at: beginning.wall, keeping: configuration.keptCycles,
-                endsPage: endsPage)
+            if try await !close(beginning, &report) {
+                // Something was written while the request was under way.
+                let opening = CycleOpening(position: try await store.position(), queue: try await store.summary())
+                await perform(urgency, opening, isPulled: true, &report)
+                _ = try await close(beginning, &report)
+            }
         } catch {
             if report.end == .complete { report.end = .store(error) }
             logger.error("the end of a cycle was not noted", metadata: ["failure": "\(error.redacted)"])
@@ -53,30 +53,48 @@ extension SyncEngine {
         return report
     }
 
-    private func perform(_ urgency: Urgency, _ opening: CycleOpening, _ report: inout CycleReport) async {
+    /// Gives the lease back, and notes how the cycle went.
+    /// - Returns: `false` where that was to be the look at what was written meanwhile, and something was: nothing is noted then.
+    private func close(_ beginning: Beginning, _ report: inout CycleReport) async throws(StoreFailure) -> Bool {
+        let (endsPage, ifStill) = (markedPage != nil || isPageToEnd, isLookLeft)
+        (markedPage, isPageToEnd, isLookLeft) = (nil, false, false)
+        let record = report.requests > 0 ? CycleRecord(beginning, report, now: watch.milliseconds()) : nil
+        report.closing = try await store.release(
+            holder: holder, noting: record?.text, at: beginning.wall, keeping: configuration.keptCycles,
+            endsPage: endsPage, ifStill: ifStill)
+        return !ifStill || report.closing != nil
+    }
+
+    private func perform(
+        _ urgency: Urgency, _ opening: CycleOpening, isPulled: Bool = false, _ report: inout CycleReport
+    ) async {
         do {
-            try await performCycle(urgency, opening, &report)
+            try await performCycle(urgency, opening, isPulled: isPulled, &report)
         } catch let failure as StoreFailure {
             report.end = .store(failure)
         } catch {
             report.end = .store(StoreFailure(kind: .unexpected, message: "\(error)"))
         }
+        if report.end != .complete { isLookLeft = false }
     }
 
-    private func performCycle(_ urgency: Urgency, _ opening: CycleOpening, _ report: inout CycleReport) async throws {
-        var machine = CycleMachine()
+    /// - Parameter isPulled: the cycle has asked for everything already, and goes on with what was written meanwhile.
+    private func performCycle(
+        _ urgency: Urgency, _ opening: CycleOpening, isPulled: Bool, _ report: inout CycleReport
+    ) async throws {
+        var machine = CycleMachine(isPulled: isPulled)
         var position = opening.position
         var look = opening.queue
-        if !handlers.isEmpty {
+        if !handlers.isEmpty, !isPulled {
             try await collectFound()
             look = try await store.summary()
         }
         // Without the server's time, stamps may be far off: the first request asks for it and carries no changes.
-        var take = try await isTimeKnown(position) ? taken(urgency, look) : Take.nothing(look)
+        var take = try await isPulled || isTimeKnown(position) ? taken(urgency, look) : Take.nothing(look)
         // The server's word binds the pull, too: its pause is for the whole device.
         let schedule = take.summary.schedule
         let pause = gate.learned(schedule, at: moment)
-        if take.claim == nil, let pause {
+        if !isPulled, take.claim == nil, let pause {
             update { $0.queue = take.summary }
             let until = wallClock.nowMilliseconds + pause
             report.end = .notNow(untilMilliseconds: until, cause: schedule.cause ?? "the server asked for a pause")
@@ -127,6 +145,7 @@ extension SyncEngine {
         _ claim: Claim?, _ machine: inout CycleMachine, _ position: inout SyncPosition, _ take: inout Take,
         _ urgency: Urgency, _ report: inout CycleReport
     ) async throws -> CycleMachine.Step {
+        isLookLeft = false
         // A process that dies over a page finds it smaller the next times (PRC-21).
         let limit: Int
         if let marked = markedPage {
@@ -192,7 +211,11 @@ extension SyncEngine {
             if let pause = answer.backoffSeconds, pause > 0 { try await queue.asked(pauseSeconds: pause) }
             // A push that failed in this cycle waits for its own time, whoever wishes it.
             let urgency = machine.mustPushWait ? .routine : urgency
-            if case .batch = take {} else { take = try await taken(urgency, store.summary(), known: take.summary) }
+            // An answer that brings nothing is followed by the end of the cycle, which looks.
+            isLookLeft = take.claim == nil && answer.isIdle && mayLookLater(take.summary, position, report)
+            if take.claim == nil, !isLookLeft {
+                take = try await taken(urgency, store.summary(), known: take.summary)
+            }
         }
         // The page may leave out what follows from a change whose verdict is not here (PROTOCOL.md, *Records*): it is asked for
         // again, and then the change is a repeated one, or none is sent.
@@ -227,6 +250,12 @@ extension SyncEngine {
         guard let oldestVersion, position.mayBeOutlived(atMilliseconds: wallClock.nowMilliseconds) else { return false }
         let checkpoints = position.scopes.map { Array($0.values) } ?? [position.checkpoint]
         return checkpoints.contains { $0 != 0 && $0 < oldestVersion }
+    }
+
+    /// Whether the end of the cycle may look for what was written meanwhile: nothing else is left to do then.
+    private func mayLookLater(_ known: QueueSummary, _ position: SyncPosition, _ report: CycleReport) -> Bool {
+        isFileKnown && report.isIdle && !known.hasWork && position.scopes == nil && !position.isInFullPass
+            && !position.awaitsConfirmation
     }
 
     /// Whether each change that was sent has its verdict.
@@ -357,6 +386,11 @@ extension SyncEngine {
         let stopped = ExchangeFailure(kind: .network, message: "the cycle ended before it was sent", isCancelled: true)
         _ = try await queue.settle(claim, failure: stopped, urgency: .routine)
     }
+}
+
+extension ExchangeAnswer {
+    /// Whether it brings nothing, and says nothing that something has to be done about.
+    fileprivate var isIdle: Bool { page.count == 0 && !hasMore && checksum == nil }
 }
 
 extension Take {

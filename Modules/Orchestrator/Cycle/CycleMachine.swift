@@ -37,7 +37,11 @@ struct CycleMachine: Sendable {
     /// A server that answers for ever must not hold a cycle for ever.
     private var requestsLeft: Int
 
-    init(mostRequests: Int = 1_000_000) { requestsLeft = mostRequests }
+    /// - Parameter isPulled: everything is here already; only what is to be sent makes a request.
+    init(mostRequests: Int = 1_000_000, isPulled: Bool = false) {
+        requestsLeft = mostRequests
+        if isPulled { pull = .complete }
+    }
 
     /// Whether what is left of the push keeps to its own pauses in this cycle, whoever wishes it: it failed, or verdicts were
     /// missing again where they had been asked for again.

@@ -7,8 +7,12 @@ extension SyncEngine {
     ///
     /// While one runs, all calls wait in a line; the first of them runs the next, for all that stand there when it begins.
     /// A call leaves the line when its task is cancelled, so nobody hangs on a cycle that is not his.
-    /// - Parameter cause: what is noted of why; by default what the schedule says, or the user's wish.
-    func serialized(_ urgency: Urgency, cause: Scheduler.Trigger? = nil) async -> CycleReport {
+    /// - Parameters:
+    ///   - cause: what is noted of why; by default what the schedule says, or the user's wish.
+    ///   - isAtHome: the task runs on the store's thread already.
+    func serialized(
+        _ urgency: Urgency, cause: Scheduler.Trigger? = nil, isAtHome: Bool = false
+    ) async -> CycleReport {
         if isCycling {
             let turn = Turn(urgency)
             line.append(turn)
@@ -28,10 +32,12 @@ extension SyncEngine {
         let served = line
         line = []
         let isUsers = urgency == .user || served.contains { $0.urgency == .user }
+        let (urgency, cause) = (isUsers ? Urgency.user : .routine, cause ?? (isUsers ? .user : nil))
         // No step between engine, queue, store and request wakes another thread, where the store has one to share.
-        let report = await withTaskExecutorPreference(store.taskExecutor) {
-            await oneCycle(isUsers ? .user : .routine, cause: cause ?? (isUsers ? .user : nil))
-        }
+        let report =
+            isAtHome
+            ? await oneCycle(urgency, cause: cause)
+            : await withTaskExecutorPreference(store.taskExecutor) { await oneCycle(urgency, cause: cause) }
         if report.end == .cancelled, Task.isCancelled {
             // It was this call's own end, and nobody else's: the others are next.
             line = served + line

@@ -62,6 +62,10 @@ public actor SyncEngine {
     var markedPage: Int?
     /// The cycle's only page came to its end, which the store is told with the lease.
     var isPageToEnd = false
+    /// Whether anything was written while the cycle's request was under way is not looked at yet; giving the lease back does.
+    var isLookLeft = false
+    /// The store can tell by the file alone whether anything was written since the cycle began.
+    var isFileKnown = false
     /// Those who wait for a cycle that begins after they asked.
     var line: [Turn] = []
     /// Wakes the loop of ``run()`` to look at the schedule.
@@ -161,7 +165,7 @@ public actor SyncEngine {
         var pauses = RetryPauses(configuration)
         var left: CycleClosing?
         while elapsed.read() < limit {
-            let report = await withDeadline(limit - elapsed.read()) { await self.serialized(.user) }
+            let report = await withDeadline(limit - elapsed.read()) { await self.serialized(.user, isAtHome: true) }
             total.add(report)
             let now = try await closing(of: report)
             left = now
@@ -256,7 +260,11 @@ public actor SyncEngine {
         by deadlines: DeadlineTimer, _ limit: Duration, _ body: @escaping @Sendable () async -> CycleReport
     ) async -> CycleReport {
         await withTaskGroup(of: CycleReport.self) { group in
-            group.addTask { await deadlines.limit(limit, body) }
+            if #available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *) {
+                group.addImmediateTask { await deadlines.limit(limit, body) }
+            } else {
+                group.addTask { await deadlines.limit(limit, body) }
+            }
             return await group.next() ?? CycleReport()
         }
     }

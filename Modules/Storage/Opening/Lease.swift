@@ -35,9 +35,12 @@ enum Lease {
 
     /// Takes a lease that is known to be nobody's, as who had it last; its generation grows by one.
     static func takeAgain(_ db: Database, holder: String, until: Int64) throws {
-        try db.cachedStatement(
-            sql: "UPDATE sync_lease SET holder = ?, generation = generation + 1, expires = ? WHERE one = 1"
-        ).execute(arguments: [holder, until])
+        let statement = try RawStatement(
+            db, "UPDATE sync_lease SET holder = ?, generation = generation + 1, expires = ? WHERE one = 1")
+        statement.begin()
+        statement.add(holder)
+        statement.add(until)
+        try statement.run()
     }
 
     /// Whether somebody holds the lease, lives, and did not let it run out.
@@ -56,9 +59,11 @@ enum Lease {
     }
 
     static func release(_ db: Database, holder: String) throws {
-        try db.cachedStatement(
-            sql: "UPDATE sync_lease SET holder = NULL, expires = NULL WHERE one = 1 AND holder = ?"
-        ).execute(arguments: [holder])
+        let statement = try RawStatement(
+            db, "UPDATE sync_lease SET holder = NULL, expires = NULL WHERE one = 1 AND holder = ?")
+        statement.begin()
+        statement.add(holder)
+        try statement.run()
     }
 
     /// A holder that another one has replaced applies no page; its verdicts are still recorded.

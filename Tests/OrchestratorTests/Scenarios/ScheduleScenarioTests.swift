@@ -35,6 +35,34 @@ import Testing
         }
     }
 
+    @Test("What is written while a request that finds nothing is under way goes in the same cycle")
+    func writtenMeanwhile() throws {
+        try inVirtualTime { stage in
+            let port = Port(model(stage), clock: stage.clock)
+            let device = try stage.device(port)
+            for _ in 0..<3 { _ = await device.engine.syncNow() }
+            let before = try await device.engine.recentCycles().count
+            for number in 1...3 {
+                port.next(.slow(.seconds(5)))
+                try await withThrowingTaskGroup(of: CycleReport.self) { group in
+                    group.addTask { await device.engine.syncNow() }
+                    try await stage.pass(.seconds(2))
+                    try await device.addBoard("b-\(number)")
+                    try await stage.pass(.seconds(10))
+                    let report = try #require(try await group.next())
+                    #expect(report.end == .complete)
+                    #expect(report.requests == 2)
+                    #expect(report.acknowledged == 1)
+                }
+                #expect(try await device.store.summary().hasWork == false)
+                #expect(try await device.engine.recentCycles().first?.counts["requests"] == 2)
+                #expect(await device.engine.syncNow().requests == 1)
+            }
+            #expect(try await device.engine.recentCycles().count == before + 6)
+            try await device.end()
+        }
+    }
+
     @Test("A cancelled run ends at once, though a cycle of syncNow hangs; so does a background call at its deadline")
     func nobodyHangs() throws {
         try inVirtualTime { stage in
