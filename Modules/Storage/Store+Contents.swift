@@ -29,6 +29,14 @@ extension Store {
         }
     }
 
+    /// Whether a record is known here in a version of the server's below this one.
+    public func holdsRecords(below version: Int64) throws(StoreFailure) -> Bool {
+        try look("looking for old versions") { db in
+            let sql = "SELECT 1 FROM sync_record WHERE version > 0 AND version < ? LIMIT 1"
+            return try Row.fetchOne(db, sql: sql, arguments: [version]) != nil
+        }
+    }
+
     /// FNV-1a-64 over entity LF id LF version.
     private static func hash(_ entity: String, _ id: String, _ version: Int64) -> UInt64 {
         var hash: UInt64 = 0xcbf2_9ce4_8422_2325

@@ -99,12 +99,13 @@ extension SyncEngine {
     }
 
     /// Whether nothing has to be done with an answer but to settle its verdicts: no page, no pause, no news of this
-    /// device's clock, and of the history that is known.
+    /// device's clock, of the history that is known, and no tombstones that it may lack.
     private func isPlain(_ answer: ExchangeAnswer, asked: Int64, _ position: SyncPosition) -> Bool {
         do { try check(answer, against: position) } catch { return false }
         return position.epoch != nil && answer.page.count == 0 && !answer.hasMore && answer.checksum == nil
             && (answer.backoffSeconds ?? 0) <= 0 && answer.currentSyncVersion >= position.checkpoint
             && newOffset(answer.serverTimeMilliseconds, asked: asked, position) == nil
+            && (position.checkpoint > 0 || (answer.oldestVersion ?? 0) <= 0)
     }
 
     private func noteRequest(_ request: ExchangeRequest, _ report: inout CycleReport) -> Int64 {

@@ -95,6 +95,55 @@ import Testing
     }
 
     @Test(
+        "DL-11 seed 25478: a process died before the first page, and what it had sent died elsewhere too long ago to be told",
+        arguments: [false, true])
+    func diedBeforeTheFirstPage(isRepeated: Bool) throws {
+        try inVirtualTime { stage in
+            let server = model(stage)
+            let port = Port(server, clock: stage.clock)
+            let (a, b) = (try stage.device(port, seed: 1), try stage.device(server, seed: 2))
+            for number in 0..<10 { try await a.addBoard("b-\(number)") }
+            if isRepeated {
+                // Seed 28178: the verdicts were lost, and come again.
+                port.next(.pass, .lose, .fail(.timedOut))
+                _ = await a.engine.syncNow()
+            } else {
+                #expect(try await a.engine.sync(for: .seconds(10)).isInStep)
+                try await a.write("UPDATE sync_meta SET value = '0' WHERE key = 'checkpoint'")
+            }
+            #expect(server.effects.count == 10)
+            #expect(try await b.engine.sync(for: .seconds(10)).isInStep)
+            try await b.write("DELETE FROM board WHERE id = 'b-0'")
+            #expect(try await b.engine.sync(for: .seconds(10)).isInStep)
+            server.forgetTombstones()
+            #expect(try await a.engine.sync(for: .seconds(600)).isInStep)
+            #expect(try a.rows("board") == b.rows("board"))
+            #expect(try a.rows("board").count == 9)
+            try await a.end()
+            try await b.end()
+        }
+    }
+
+    @Test("DL-11 a first page of a server that has forgotten tombstones is taken as it is where nothing older is here")
+    func firstPageOfAnOldServer() throws {
+        try inVirtualTime { stage in
+            let server = model(stage)
+            let a = try stage.device(server, seed: 1)
+            for number in 0..<10 { try await a.addBoard("b-\(number)") }
+            #expect(try await a.engine.sync(for: .seconds(10)).isInStep)
+            server.forgetTombstones()
+            let port = Port(server, clock: stage.clock)
+            let b = try stage.device(port, seed: 2)
+            try await b.addBoard("mine")
+            #expect(try await b.engine.sync(for: .seconds(10)).isInStep)
+            #expect(try b.rows("board").count == 11)
+            #expect(port.requests.allSatisfy { !$0.request.fullPass })
+            try await a.end()
+            try await b.end()
+        }
+    }
+
+    @Test(
         "DL-09 a server restored from an older backup: what was acknowledged and is lost is journalled, the queue goes on"
     )
     func restored() throws {

@@ -14,6 +14,8 @@ final class Port: Exchange, @unchecked Sendable {
     enum Act: Sendable {
         case pass
         case fail(ExchangeFailure)
+        /// It is done, and the answer is lost.
+        case lose
         /// It hangs for so long, or until it is cancelled, and then fails as timed out.
         case hang(Duration)
         /// It is answered after so long.
@@ -72,6 +74,9 @@ final class Port: Exchange, @unchecked Sendable {
         switch act {
         case .pass: return try await inner.exchange(request)
         case .fail(let failure): throw failure
+        case .lose:
+            _ = try await inner.exchange(request)
+            throw .timedOut
         case .hang(let duration):
             try await sleep(duration)
             throw .timedOut
