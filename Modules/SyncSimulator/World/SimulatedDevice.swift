@@ -64,7 +64,24 @@ final class SimulatedDevice {
     /// What users have called and nobody waits for; ends with its process.
     final class Calls: @unchecked Sendable {
         // Sendable: used by the one thread that drives the executor.
-        var tasks: [Task<Void, Never>] = []
+        private var tasks: [Task<Void, Never>] = []
+        private var open = 0
+        /// Whether each of them has come back.
+        var areOver: Bool { open == 0 }
+
+        /// Calls `syncNow()`, which ends with its cycle, or is cancelled with the process.
+        func syncNow(_ process: Process) {
+            open += 1
+            tasks.append(
+                Task(executorPreference: process.lane) {
+                    _ = await process.engine.syncNow()
+                    self.open -= 1
+                })
+        }
+
+        func cancel() {
+            for task in tasks { task.cancel() }
+        }
     }
 
     /// Whether a task has come to its end.
@@ -230,10 +247,13 @@ final class SimulatedDevice {
     private func endRun(_ process: Process) {
         resume()
         process.run.cancel()
-        for call in process.calls.tasks { call.cancel() }
-        _ = executor.run(until: executor.clock.now, maxJobs: 1_000_000) { process.box.isSet }
+        process.calls.cancel()
+        // What a call still does, it does on an open file.
+        _ = executor.run(until: executor.clock.now, maxJobs: 1_000_000) { process.box.isSet && process.calls.areOver }
         if !process.box.isSet {
             record.violate("engine", "device \(index) did not end when it was cancelled")
+        } else if !process.calls.areOver {
+            record.violate("engine", "a call of device \(index)'s app did not end when it was cancelled")
         }
     }
 

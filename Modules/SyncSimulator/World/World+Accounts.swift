@@ -18,11 +18,7 @@ extension World {
         guard device.account == SimulatedDevice.account, device.process != nil, !device.isDead, !device.isSuspended
         else { return }
         if flushes {
-            if let process = device.process {
-                // Owned by the process: it ends with its cycle, or is cancelled with the process.
-                process.calls.tasks.append(
-                    Task(executorPreference: process.lane) { _ = await process.engine.syncNow() })
-            }
+            if let process = device.process { process.calls.syncNow(process) }
             let later = FaultTape.TimedFault.signOut(device: index, flushes: false, milliseconds: milliseconds)
             return agenda.add(.fault(later), at: now + 3_000)
         }

@@ -57,11 +57,7 @@ extension World {
         guard device.process != nil, !device.isSuspended, !device.isDead else { return }
         switch step.action {
         case .syncNow:
-            if let process = device.process {
-                // Owned by the process: it ends with its cycle, or is cancelled with the process.
-                let call = Task(executorPreference: process.lane) { _ = await process.engine.syncNow() }
-                process.calls.tasks.append(call)
-            }
+            if let process = device.process { process.calls.syncNow(process) }
         case .cancel(let number): cancel(step.device, number)
         case .retry(let number): repair(step.device, number, discards: false)
         case .discard(let number): repair(step.device, number, discards: true)
