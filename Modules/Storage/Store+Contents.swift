@@ -29,11 +29,12 @@ extension Store {
         }
     }
 
-    /// Whether a record is known here in a version of the server's below this one.
+    /// Whether a record is known here, or held, in a version of the server's below this one.
     public func holdsRecords(below version: Int64) throws(StoreFailure) -> Bool {
         try look("looking for old versions") { db in
-            let sql = "SELECT 1 FROM sync_record WHERE version > 0 AND version < ? LIMIT 1"
-            return try Row.fetchOne(db, sql: sql, arguments: [version]) != nil
+            let known = "SELECT 1 FROM sync_record WHERE version > 0 AND version < ?"
+            let held = "SELECT 1 FROM sync_held WHERE version > 0 AND version < ?"
+            return try Row.fetchOne(db, sql: "\(known) UNION ALL \(held) LIMIT 1", arguments: [version, version]) != nil
         }
     }
 

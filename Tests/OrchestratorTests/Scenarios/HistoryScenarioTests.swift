@@ -2,6 +2,7 @@ import GRDB
 import Orchestrator
 import Storage
 import SyncCore
+import SyncServer
 import SyncTesting
 import UploadQueue
 import Testing
@@ -121,6 +122,38 @@ import Testing
             #expect(try a.rows("board").count == 9)
             try await a.end()
             try await b.end()
+        }
+    }
+
+    @Test("DL-11 the same where new changes go first, in a row of requests whose answers bring nothing but verdicts")
+    func diedBeforeTheFirstPageOfMany() throws {
+        try inVirtualTime { stage in
+            let server = try RealServer(stage)
+            let policy = UploadPolicy(limits: ClaimLimits(maxChanges: 5))
+            let a = try stage.device(server.exchange, seed: 1, policy: policy)
+            let b = try stage.device(server.exchange, seed: 2)
+            for number in 0..<5 { try await a.addBoard("b-\(number)") }
+            for device in [a, b] { #expect(try await device.engine.sync(for: .seconds(10)).isInStep) }
+            try await a.write("UPDATE sync_meta SET value = '0' WHERE key = 'checkpoint'")
+            try await b.write("DELETE FROM board")
+            #expect(try await b.engine.sync(for: .seconds(10)).isInStep)
+            stage.wall.advance(milliseconds: 100 * 86_400_000)
+            try server.service.prune()
+            for number in 5..<15 { try await a.addBoard("b-\(number)") }
+            // A process that has not seen the clock jump sends changes first.
+            let engine = SyncEngine(
+                store: a.store, exchange: server.exchange, policy: policy, wallClock: stage.wall, clock: stage.clock,
+                randomness: SeededRandomness(seed: 3), ids: SeededIDs(seed: 3))
+            // All that the server had is gone: the app has to say so.
+            _ = try await engine.sync(for: .seconds(600))
+            #expect(try await a.store.position().awaitsConfirmation)
+            _ = try await a.store.endFullPass(confirmed: true)
+            for engine in [engine, b.engine] { #expect(try await engine.sync(for: .seconds(600)).isInStep) }
+            #expect(try a.rows("board") == b.rows("board"))
+            #expect(try a.rows("board").count == 10)
+            try await a.end()
+            try await b.end()
+            try server.end()
         }
     }
 
