@@ -6,7 +6,7 @@ import SyncCore
 /// 1. In the queue's order: what was sent before and has no verdict, as it was, and what was never sent. A successor
 ///    keeps its place, so what was sent after its predecessor stays behind it.
 /// 2. What needs a create that was set aside is marked as blocked, and left out.
-/// 3. Neighbours of one record that were never sent are merged (``Coalescing``).
+/// 3. Neighbours of one record that were never sent, with nothing between them that stays, are merged (``Coalescing``).
 /// 4. Each is marked with its `baseVersion`, which it keeps for ever.
 ///
 /// A unit goes whole or not at all; a first change or unit that passes a limit goes alone.
@@ -23,6 +23,8 @@ struct Claiming {
     private var bytes = 0
     /// Places of changes that came to nothing together.
     private var dropped: [Int64] = []
+    /// What cannot be read, in the order of its places.
+    private var broken: [(change: StoredChange, reason: SetAsideReason)] = []
     /// The versions held of the records of changes that are no creates, by the changes' places.
     private var held: [Int64: Int64] = [:]
 
@@ -53,7 +55,7 @@ struct Claiming {
     mutating func claim(_ db: Database, _ settling: inout Settling) throws -> [QueuedChange] {
         hasDrafts = try !Drafts.isEmpty(db)
         hasAside = try hasDrafts || QueueFigures.hasAside(db)
-        while try !scan(db, &settling) { (groups, dropped, held, count, bytes) = ([], [], [:], 0, 0) }
+        while try !scan(db, &settling) { (groups, dropped, broken, held, count, bytes) = ([], [], [], [:], 0, 0) }
         return try mark(db, &settling)
     }
 
@@ -72,7 +74,6 @@ struct Claiming {
         rows.begin()
         rows.add(behind?.position ?? 0)
         defer { rows.begin() }
-        var broken: [(StoredChange, SetAsideReason)] = []
         var unit: Group?
         var seen = 0
         var isFull = false
@@ -170,9 +171,9 @@ struct Claiming {
 
     /// Merges the change into the last group, if the table of ``Coalescing`` says so.
     private mutating func merge(_ db: Database, _ change: StoredChange, _ size: Int) throws -> Bool {
-        guard var last = groups.last, last.changes.count == 1, last.changes[0].record == change.record else {
-            return false
-        }
+        guard var last = groups.last, last.changes.count == 1, last.changes[0].record == change.record,
+            try !isParted(db, from: last.changes[0].position, to: change.position)
+        else { return false }
         let first = last.changes[0]
         let result = try Coalescing(deltas: table.deltas).combine(first, change) {
             if try isKnown(db, first) { return true }
@@ -200,6 +201,15 @@ struct Claiming {
             dropped += groups.removeLast().merged
         }
         return true
+    }
+
+    /// Whether something that stays in the queue stands between two places: it may need the first of them, as what it refers to,
+    /// and would go before it once it waits no longer (seed 32168).
+    private func isParted(_ db: Database, from first: Int64, to second: Int64) throws -> Bool {
+        if let last = broken.last?.change.position, last > first { return true }
+        guard hasAside else { return false }
+        let sql = "SELECT 1 FROM sync_change WHERE position > ? AND position < ? AND state >= 3 LIMIT 1"
+        return try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [first, second]) != nil
     }
 
     /// Whether the server may know the record of a create: it did once, or an earlier change of it waits.

@@ -76,7 +76,6 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
         }
         connection.wire.fault = wire
         connection.wire.asked = request
-        known[account] = nil
         return try await connection.exchange.exchange(request)
     }
 
@@ -97,6 +96,8 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
 
     /// The reply to a request, and whether it leaves a server that lives.
     private func serve(_ body: [UInt8], _ account: String) -> (reply: ServerReply, leaves: Bool) {
+        // Only now: a request is under way for some jobs, in which somebody may look.
+        known[account] = nil
         do {
             try life.begins()
             let reply = service.sync(account: account, body: body)

@@ -323,6 +323,39 @@ import Testing
         #expect(next.told.filter { $0.hasSuffix("c1") } == ["update card c1", "delete card c1"])
     }
 
+    @Test("QUE-07 seed 32168: a create and a later edit stay two around a waiting unit that refers to the record")
+    func aroundWhatWaits() async throws {
+        let (fixture, refused) = try await movedIntoRefused()
+        try fixture.sql("INSERT INTO list (id, name, idBoard) VALUES ('B', 'B', 'b1')")
+        try await fixture.store.write(unit: true) { db in
+            try db.execute(sql: "INSERT INTO card (id, name, idList, pos) VALUES ('c3', 'three', 'B', 1)")
+            try db.execute(sql: "UPDATE card SET name = 'mine' WHERE id = 'c1'")
+        }
+        try fixture.sql("UPDATE list SET name = 'later' WHERE id = 'B'")
+        let claim = try await fixture.claim()
+        try #require(claim.told == ["update card c2", "create list B", "update list B"])
+        // Nobody got it, and what the unit waited for comes.
+        try await fixture.settle(
+            (claim.keys[0], .unanswered), (claim.keys[1], .unanswered), (claim.keys[2], .unanswered))
+        _ = try await fixture.store.retry(refused)
+        #expect(
+            try await fixture.claim().told == [
+                "create list A", "update card c1", "update card c2", "create list B", "create card c3",
+                "update card c1", "update list B",
+            ])
+    }
+
+    @Test("QUE-07 a create and a later edit stay two around what cannot be read, which may refer to the record")
+    func aroundWhatCannotBeRead() async throws {
+        let fixture = try Fixture()
+        try await fixture.applyBoard()
+        try fixture.sql("INSERT INTO list (id, name, idBoard) VALUES ('B', 'B', 'b1')")
+        try fixture.insertCard("c3", list: "B")
+        try fixture.sql("UPDATE list SET name = 'later' WHERE id = 'B'")
+        try fixture.sql("UPDATE sync_change SET fields = '{' WHERE id = 'c3'")
+        #expect(try await fixture.claim().told == ["create list B", "update list B"])
+    }
+
     @Test("QUE-04 what waits behind a change that is taken back waits for nothing that it does not need")
     func behindWhatIsTakenBack() async throws {
         let (fixture, _) = try await movedIntoRefused()

@@ -155,6 +155,23 @@ public enum ChangeLogContract {
                 try await subject.take().records,
                 [ChangeLogSubject.board, ChangeLogSubject.card, ChangeLogSubject.board], "records")
         },
+        rule("a create is not merged across what waits and refers to it") { subject, expect in
+            try await subject.write(.create, ChangeLogSubject.board, ["name": "A"])
+            let refused = try await subject.take()
+            try await subject.settle([(refused.changes[0], .refused())])
+            try await subject.write(.create, ChangeLogSubject.other, ["name": "B"])
+            // Under the one, and of the other.
+            try await subject.write(.create, ChangeLogSubject.card, ["idBoard": "b1", "name": "x", "idSeen": "b2"])
+            try await subject.write(.update, ChangeLogSubject.other, ["name": "C"])
+            let claim = try await subject.take()
+            try expect.equal(claim.records, [ChangeLogSubject.other, ChangeLogSubject.other], "claimed")
+            try await subject.settle(claim.changes.map { ($0, .unanswered(attempts: 0)) })
+            _ = try await subject.log.retry(refused.changes[0].change.id)
+            try expect.equal(
+                try await subject.take().records,
+                [ChangeLogSubject.board, ChangeLogSubject.other, ChangeLogSubject.card, ChangeLogSubject.other],
+                "the create before what refers to it")
+        },
         rule("without the wish nothing is merged") { subject, expect in
             try await subject.settledBoard()
             try await subject.write(.update, ChangeLogSubject.board, ["name": "B"])
