@@ -105,32 +105,38 @@ import Testing
     func editOfRefused() throws {
         let (folder, store, schema) = try fresh()
         defer { folder.remove() }
-        var ledger = Ledger()
-        /// Runs the SQL, and returns the key of the change that it made.
-        func write(_ sql: String) throws -> String {
-            try store.database.write { try $0.execute(sql: sql) }
-            var made = try #require(try store.database.read { try Ledger.changes($0, above: 0) }.last)
-            made.isOriginal = true
-            ledger.add(made)
-            return made.key
-        }
-        func look(accepted: Set<String> = []) throws -> [Ledger.Entry] {
-            var parsed: [String: FieldValue] = [:]
-            let facts = try store.database.read { try DeviceFacts($0, schema, &parsed) }
-            return ledger.look(facts, accepted: accepted, taken: [], refused: [])
-        }
-        let create = try write("INSERT INTO board (id, name) VALUES ('b', 'B')")
+        var book = Book(store: store, schema: schema)
+        let create = try book.write("INSERT INTO board (id, name) VALUES ('b', 'B')")
         try store.database.write { try $0.execute(sql: "UPDATE sync_change SET state = 4") }
-        let edit = try write("UPDATE board SET closed = 1")
-        let later = try write("UPDATE board SET name = 'C'")
-        #expect(try look().isEmpty)
+        let edit = try book.write("UPDATE board SET closed = 1")
+        let later = try book.write("UPDATE board SET name = 'C'")
+        #expect(try book.look().isEmpty)
         // The create's successor takes the edit in, and is done before anybody looks.
-        ledger.add(
+        book.ledger.add(
             Ledger.Entry(key: "next", sequence: 4, record: RecordKey("board", "b"), operation: .create, stamp: .zero))
-        ledger.set(.succeeded(by: "next"), for: [create])
+        book.ledger.set(.succeeded(by: "next"), for: [create])
         try store.database.write { try $0.execute(sql: "DELETE FROM sync_change WHERE key <> ?", arguments: [later]) }
-        #expect(try look(accepted: ["next"]).isEmpty)
-        #expect(ledger.heir(of: edit) == "next")
+        #expect(try book.look(accepted: ["next"]).isEmpty)
+        #expect(book.ledger.heir(of: edit) == "next")
+        try store.database.close()
+    }
+
+    @Test("Seed 40567: an edit that went into a delete stays in it when that is taken back, and is not in its inverse")
+    func editOfInverted() throws {
+        let (folder, store, schema) = try fresh()
+        defer { folder.remove() }
+        var book = Book(store: store, schema: schema)
+        _ = try book.write("INSERT INTO board (id, name) VALUES ('b', 'B')")
+        let edit = try book.write("UPDATE board SET name = 'C'")
+        let delete = try book.write("DELETE FROM board")
+        #expect(try book.look().isEmpty)
+        // Nobody looks between the claim, which merges the two, and the inverse.
+        book.ledger.add(
+            Ledger.Entry(key: "back", sequence: 4, record: RecordKey("board", "b"), operation: .create, stamp: .zero))
+        book.ledger.set(.undone, for: [delete])
+        try store.database.write { try $0.execute(sql: "DELETE FROM sync_change WHERE key = ?", arguments: [edit]) }
+        #expect(try book.look().isEmpty)
+        #expect(book.ledger.heir(of: edit) == delete)
         try store.database.close()
     }
 
@@ -157,6 +163,28 @@ import Testing
             #expect(lost.map(\.key) == (isGone ? ["k-2"] : []))
         }
         try store.database.close()
+    }
+
+    /// A ledger, and what it is told of what is written and found.
+    private struct Book {
+        let store: Store
+        let schema: Schema
+        var ledger = Ledger()
+
+        /// Runs the SQL, and returns the key of the change that it made.
+        mutating func write(_ sql: String) throws -> String {
+            try store.database.write { try $0.execute(sql: sql) }
+            var made = try #require(try store.database.read { try Ledger.changes($0, above: 0) }.last)
+            made.isOriginal = true
+            ledger.add(made)
+            return made.key
+        }
+
+        mutating func look(accepted: Set<String> = []) throws -> [Ledger.Entry] {
+            var parsed: [String: FieldValue] = [:]
+            let facts = try store.database.read { try DeviceFacts($0, schema, &parsed) }
+            return ledger.look(facts, accepted: accepted, taken: [], refused: [])
+        }
     }
 
     /// A store in a folder of its own, which is the caller's to remove.

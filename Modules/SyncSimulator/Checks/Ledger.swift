@@ -112,7 +112,7 @@ struct Ledger {
                 // tried again stands before the delete that it goes with.
                 let behind = entry.isOriginal ? keys.dropFirst(place + 1) : keys.filter { $0 != key }[...]
                 let heir =
-                    mended(entry, keys)
+                    mended(entry, keys, refused)
                     ?? behind.first {
                         (queued.contains($0) || !known.contains($0)) && self.heir(of: $0) != key
                             && !(entry.operation == .delete && entries[$0]?.operation == .create)
@@ -140,9 +140,13 @@ struct Ledger {
     }
 
     /// The successor of a refused create that an edit has just gone into: it stands in front of the edit, and what was written
-    /// behind that need not be in it (seed 2729).
-    private func mended(_ edit: Entry, _ keys: [String]) -> String? {
-        guard edit.operation == .update else { return nil }
+    /// behind that need not be in it (seed 2729). Where none was refused, a create that the queue made is the inverse of a
+    /// delete (seed 40567).
+    private func mended(_ edit: Entry, _ keys: [String], _ refused: Set<String>) -> String? {
+        let wasRefused = keys.contains { key in
+            entries[key]?.operation == .create && (refused.contains(key) || wasAside.contains(key))
+        }
+        guard edit.operation == .update, wasRefused else { return nil }
         return keys.first { key in
             guard let next = entries[key], next.operation == .create, !next.isOriginal else { return false }
             return !known.contains(key) && heir(of: key) != edit.key
