@@ -34,6 +34,10 @@ import Transport
                 [card], "CREATE TABLE card (id TEXT PRIMARY KEY, title TEXT)",
                 "no column “name”; add it, or declare another"
             ),
+            (
+                [card], "CREATE TABLE card (id TEXT PRIMARY KEY, name TEXT, color TEXT NOT NULL)",
+                "“color” of “card” must have a value, and no field of “card” brings one; declare a field"
+            ),
             ([card, card], nil, "give each entity a name of its own"),
             ([EntitySchema("card", fields: [.text("name"), .text("name")])], nil, "rename one"),
             ([EntitySchema("card", fields: [.parent("idList", "list")])], nil, "declare it, or make the field a text"),
@@ -50,6 +54,38 @@ import Transport
             #expect(found.contains(says), "\(found)")
         }
         #expect(try words([card], tables: "CREATE TABLE card (id TEXT PRIMARY KEY, name TEXT)").isEmpty)
+    }
+
+    @Test(
+        "A column that no field is declared for is told of once, by an event that says what to write if it is to sync")
+    func unmapped() async throws {
+        let database = try DatabaseQueue()
+        try await database.write { db in
+            try db.execute(
+                sql: """
+                    CREATE TABLE card (
+                      number INTEGER PRIMARY KEY NOT NULL, id TEXT UNIQUE, name TEXT, color TEXT,
+                      size INTEGER NOT NULL DEFAULT 1, upper TEXT NOT NULL AS (coalesce(upper(name), '')) STORED)
+                    """)
+        }
+        for round in 1...3 {
+            if round == 3 {
+                try await database.write { try $0.execute(sql: "ALTER TABLE card ADD COLUMN late TEXT") }
+            }
+            var configuration = StoreConfiguration()
+            configuration.createsTables = false
+            let store = try Store(database: database, schema: Schema([card]), configuration: configuration)
+            let told = try await store.events().filter { $0.kind == "unmappedColumn" }.compactMap(\.detail)
+            let columns = ["number", "color", "size"] + (round == 3 ? ["late"] : [])
+            #expect(told.count == columns.count)
+            for (column, words) in zip(columns, told) {
+                #expect(words.contains("“\(column)” of “card” stays on this device; declare a field of “card”"))
+            }
+            try await store.write { db in
+                try db.execute(sql: "INSERT INTO card (id, name) VALUES ('c-\(round)', 'A')")
+            }
+            #expect(try await store.queued().count == round)
+        }
     }
 
     @Test("SEC-19 http to another machine is refused with what to write instead, and so is what is no address")

@@ -33,7 +33,7 @@ struct KeyTests {
         #expect(try Answer(again).verdict("k1") == "duplicate")
     }
 
-    @Test("SEC-13 another account's or device's key is its own")
+    @Test("SEC-13 DAT-08 another account's or device's key is its own, and so is the id of another account's record")
     func owners() throws {
         let server = try TestServer()
         try server.sync("d", [server.create("k1", 1, "board", "b1", ["name": "A"])])

@@ -302,9 +302,11 @@ extension SyncEngine {
     /// Whether stamps can be trusted: the server's time was measured, and this device's clock has not jumped since.
     private func isTimeKnown(_ position: SyncPosition) -> Bool {
         let wall = wallClock.nowMilliseconds
-        let jumped = clockCheck.map { abs((wall - $0.wall) - ($0.watch.milliseconds())) > 1_000 } ?? false
+        if clockCheck.map({ abs((wall - $0.wall) - $0.watch.milliseconds()) > 1_000 }) ?? false {
+            hasClockJumped = true
+        }
         clockCheck = (wall, StopWatch(clock))
-        return position.clockOffsetMilliseconds != nil && !jumped
+        return position.clockOffsetMilliseconds != nil && !hasClockJumped
     }
 
     /// The server's clock as it was in the middle between question and answer; a server that tells no time is taken to
@@ -312,6 +314,7 @@ extension SyncEngine {
     private func learnTime(
         _ serverTime: Int64?, asked: Int64, _ position: inout SyncPosition
     ) async throws(StoreFailure) {
+        hasClockJumped = false
         guard let measured = newOffset(serverTime, asked: asked, position) else { return }
         try await store.setClockOffset(milliseconds: measured)
         position.clockOffsetMilliseconds = measured

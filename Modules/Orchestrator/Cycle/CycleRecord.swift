@@ -18,8 +18,8 @@ public struct CycleRecord: Sendable, Hashable {
     public var message: String?
     /// Whether everything up to the server's present version came, whatever became of the push.
     public var isPulled: Bool
-    /// Figures by name: `sent`, `acknowledged`, `merged`, `conflicts`, `refused`, `received`, `held`, `removed`, `requests`,
-    /// `bytesSent`, `bytesReceived`.
+    /// Figures by name, without those that are 0: `sent`; by verdict `acknowledged`, `merged`, `conflicts`, `refused`,
+    /// `postponed`; `received`, `held`, `removed`, `requests`, `bytesSent`, `bytesReceived`.
     public var counts: [String: Int64]
 
     init(_ beginning: Beginning, _ report: CycleReport, now: Int64) {
@@ -98,8 +98,9 @@ extension CycleReport {
     var counts: [String: Int64] {
         let figures = [
             ("sent", sent), ("acknowledged", acknowledged), ("merged", merged), ("conflicts", conflicts),
-            ("refused", refused), ("received", received), ("held", held), ("removed", removed), ("requests", requests),
-            ("bytesSent", bytesSent), ("bytesReceived", bytesReceived),
+            ("refused", refused), ("postponed", postponed), ("received", received), ("held", held),
+            ("removed", removed),
+            ("requests", requests), ("bytesSent", bytesSent), ("bytesReceived", bytesReceived),
         ]
         var counts: [String: Int64] = [:]
         for (name, figure) in figures where figure != 0 { counts[name] = Int64(figure) }

@@ -13,6 +13,8 @@ public struct CycleReport: Sendable, Hashable {
     public var conflicts = 0
     /// Verdicts `rejected`.
     public var refused = 0
+    /// Verdicts `blocked` and `retry`: not decided yet, for another change's sake or the server's.
+    public var postponed = 0
     /// Records applied from pages, tombstones included.
     public var received = 0
     /// Records of pages that were set down to wait, with their reason.
@@ -37,6 +39,7 @@ public struct CycleReport: Sendable, Hashable {
         merged += other.merged
         conflicts += other.conflicts
         refused += other.refused
+        postponed += other.postponed
         received += other.received
         held += other.held
         requests += other.requests
@@ -58,7 +61,7 @@ public struct CycleReport: Sendable, Hashable {
             case .merged: merged += 1
             case .conflict: conflicts += 1
             case .rejected: refused += 1
-            case .blocked, .retry: break
+            case .blocked, .retry: postponed += 1
             }
         }
     }

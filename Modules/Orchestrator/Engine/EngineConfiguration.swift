@@ -75,10 +75,18 @@ public struct EngineConfiguration: Sendable {
 public enum EngineError: Error, Sendable, Hashable, CustomStringConvertible {
     /// `run()` was called while it ran.
     case alreadyRunning
+    /// A handler is for an entity that the store's schema does not declare.
+    case unknownEntity(handler: String)
+    /// Two handlers are for one entity.
+    case secondHandler(entity: String)
 
     public var description: String {
         switch self {
         case .alreadyRunning: "The engine is running already; stop it before it is started again."
+        case .unknownEntity(let name):
+            "A handler is for “\(name)”, which is not declared; add its EntitySchema to the store's Schema."
+        case .secondHandler(let name):
+            "Two handlers are for “\(name)”; make one of them, or declare an entity of its own for the other."
         }
     }
 }

@@ -22,7 +22,7 @@ struct EngineMetrics {
         count("ferry_changes_sent", report.sent)
         for (verdict, number) in [
             ("applied", report.acknowledged), ("merged", report.merged), ("conflict", report.conflicts),
-            ("rejected", report.refused),
+            ("rejected", report.refused), ("postponed", report.postponed),
         ] { count("ferry_verdicts", number, ("verdict", verdict)) }
         for (fate, number) in [("applied", report.received), ("held", report.held), ("removed", report.removed)] {
             count("ferry_records", number, ("fate", fate))

@@ -58,6 +58,9 @@ extension SyncEngine {
     }
 
     /// Asks for what was hinted at and is not here.
+    ///
+    /// After a cycle that asked for everything only what was heard during it counts. A version from before it that did not
+    /// come never will: it is of a history that was replaced, or the hint was wrong; another cycle would find no more.
     func followHints() {
         if hinted > reached { trigger(.hint) }
     }

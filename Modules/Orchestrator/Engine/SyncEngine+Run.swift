@@ -5,10 +5,11 @@ import SyncCore
 extension SyncEngine {
     /// Syncs by itself until the task is cancelled or ``stop()`` is called: after local writes, on hints, and at
     /// least every period. May be called again when it has ended.
-    /// - Throws: ``EngineError/alreadyRunning`` for a second call while it runs.
+    /// - Throws: ``EngineError/alreadyRunning`` for a second call while it runs; a mistake in the handlers before anything runs.
     public func run() async throws(EngineError) {
         guard !isRunning else { throw .alreadyRunning }
         guard !isClosed else { return }
+        try checkHandlers()
         isRunning = true
         defer { isRunning = false }
         stopping.clear()
@@ -47,6 +48,21 @@ extension SyncEngine {
             }
             // The end of the store's notices, or of the hints, ends nothing else: the period still does its work.
             for await isEnd in group where isEnd { group.cancelAll() }
+        }
+    }
+
+    /// The same as ``run()``, by the name that goes with ``stop()``: it returns when the engine has stopped, since nothing
+    /// of it lives in a task that nobody owns. Call it in a task of the app's own.
+    /// - Throws: as ``run()``.
+    public func start() async throws(EngineError) { try await run() }
+
+    /// Each handler is for an entity of the store's schema, and the only one for it.
+    private func checkHandlers() throws(EngineError) {
+        var seen: Set<String> = []
+        for handler in handlers {
+            let name = handler.schema.name
+            guard store.schema[name] != nil else { throw .unknownEntity(handler: name) }
+            guard seen.insert(name).inserted else { throw .secondHandler(entity: name) }
         }
     }
 

@@ -63,6 +63,8 @@ extension SyncEngine {
         let began = watch.milliseconds()
         let due = scheduler.started(at: began)
         update { $0.activity = .syncing }
+        let heard = hinted
+        hinted = 0
         let report =
             cause == nil && due == .background && urgency == .routine
             ? await countedCycle(Beginning(cause: due, elapsed: began, wall: wallClock.nowMilliseconds))
@@ -84,7 +86,11 @@ extension SyncEngine {
         }
         metrics.ended(report, cause: cause ?? due, milliseconds: now - began)
         send(.cycleEnded(report))
-        if report.isPulled { followHints() }
+        if report.isPulled {
+            followHints()
+        } else {
+            hinted = max(hinted, heard)
+        }
         return report
     }
 }

@@ -41,6 +41,8 @@ public actor SyncEngine {
     var isPaused = false
     /// Both clocks at the beginning of the last cycle, to notice a jump of the wall clock.
     var clockCheck: (wall: Int64, watch: StopWatch)?
+    /// The wall clock jumped, and no answer has told the server's time since.
+    var hasClockJumped = false
     /// When contents were last compared with the server's, milliseconds since 1970; `nil` before it was read.
     var comparedMilliseconds: Int64?
     var isComparisonWanted = false
@@ -48,7 +50,7 @@ public actor SyncEngine {
     var reached: Int64 = 0
     /// The roots asked for, as the last cycle found them; `nil` for all.
     var askedScopes: Set<String>?
-    /// The newest version that the server hinted at.
+    /// The newest version that the server hinted at and that no cycle has asked for since.
     var hinted: Int64 = 0
     /// When the stream of hints opened that is open now, by the monotonic clock.
     var hintsOpened: Int64?

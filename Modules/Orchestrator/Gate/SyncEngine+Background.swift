@@ -26,9 +26,10 @@ extension SyncEngine {
             after: try await store.backgroundRounds(), now: wallClock.nowMilliseconds)
     }
 
-    /// Notes that a round begins.
+    /// Notes that a round begins. One for which the gate is closed makes no request, and is none.
     /// - Returns: the time before which none may; then nothing was noted.
     func countBackgroundRound() async throws(StoreFailure) -> Int64? {
+        guard case .open = answer(.records, .routine) else { return nil }
         let now = wallClock.nowMilliseconds
         let next = try await nextBackgroundRound()
         guard next <= now else { return next }

@@ -169,6 +169,7 @@ enum Opening {
                     now: configuration.clock.nowMilliseconds)
                 if configuration.createsTables { try AppTables.create(db, schema) }
                 try AppTables.check(db, schema)
+                try UnmappedColumns.check(db, schema, now: configuration.clock.nowMilliseconds)
                 try TriggerSetup.install(db, schema, now: configuration.clock.nowMilliseconds)
                 let context = try ApplyContext(
                     db, schema, deltas: configuration.deltas, snapshots: snapshots)

@@ -33,6 +33,8 @@ enum Journal {
         case wiped
         /// A trigger was missing or of another form and was made anew.
         case triggerRemade
+        /// A column of a declared entity's table belongs to no field: it stays on this device.
+        case unmappedColumn
         /// A change that the triggers had missed was found.
         case missedChange
         /// The server held other contents at the same checkpoint; a full pass follows.

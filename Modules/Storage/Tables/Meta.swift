@@ -49,6 +49,8 @@ enum Meta {
         case pullFrom, pullOpen, pullDeaths
         /// The declared schema, as the triggers were made for it.
         case schema
+        /// Columns without a field that an event has told of, a line each.
+        case unmapped
     }
 
     static func integer(_ db: Database, _ key: Key) throws -> Int64? {

@@ -1,8 +1,8 @@
 /// A record type that syncs: its schema, and four steps that an odd entity may do its own way.
 ///
 /// A declared model gets all four for nothing. An app implements them for what does not live in a table of this
-/// database (files, another database). The engine goes over the handlers without knowing any of them, in schema order,
-/// never inside a transaction; a throw is reported for that entity and stops no other.
+/// database (files, another database). The engine goes over the handlers without knowing any of them, in the order in which
+/// it was given them, never inside a transaction; a throw is reported for that entity and stops no other.
 public protocol Syncable: Sendable {
     /// What the entity looks like.
     var schema: EntitySchema { get }

@@ -143,6 +143,38 @@ import Testing
     }
 
     @Test(
+        "SCH-04 a restart asks at once, and a sign-out does not keep the probe away for ever", arguments: [true, false])
+    func neverStuckAfter(restart: Bool) throws {
+        try inVirtualTime { stage in
+            let port = port(stage)
+            let device = try stage.device(port)
+            _ = await device.engine.syncNow()
+            port.otherwise = .fail(.status(503))
+            for _ in 0..<5 { _ = await device.engine.syncNow() }
+            port.otherwise = .pass
+            guard case .notNow = await device.engine.runOnce(deadline: .seconds(10)).end else {
+                Issue.record("it is not open")
+                return
+            }
+            if restart {
+                let again = SyncEngine(
+                    store: device.store, exchange: port, wallClock: stage.wall, clock: stage.clock,
+                    randomness: SeededRandomness(seed: 9), ids: SeededIDs(seed: 9))
+                #expect(await again.runOnce(deadline: .seconds(10)).end == .complete)
+            } else {
+                try await device.store.wipe()
+                try await device.addBoard("b-1")
+                try await stage.running(device) {
+                    try await stage.pass(.seconds(1_900))
+                    #expect(await device.status.lastEnd == .complete)
+                    #expect(try await device.store.summary().hasWork == false)
+                }
+            }
+            try await device.end()
+        }
+    }
+
+    @Test(
         "SCH-04 another process's lease, or a wall clock set back a year, does not keep the probe away for ever",
         arguments: [true, false])
     func neverStuck(hasLease: Bool) throws {

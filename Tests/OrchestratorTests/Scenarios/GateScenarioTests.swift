@@ -259,6 +259,33 @@ private struct NothingNew: RecordFetcher {
         }
     }
 
+    @Test("A round in the background for which the gate is closed is none: it is not counted")
+    func roundAtAClosedGate() throws {
+        try inVirtualTime { stage in
+            let port = Port(ModelServer(schema: Device.parsed, clock: stage.wall), clock: stage.clock)
+            let (device, platform) = (try stage.device(port), Platform())
+            let engine = engine(stage, device, port, platform)
+            await engine.pause()
+            for _ in 0..<5 {
+                guard case .ran(let report) = try await engine.backgroundRound(deadline: .seconds(20)),
+                    case .notNow = report.end
+                else {
+                    Issue.record("it went, or was counted")
+                    return
+                }
+            }
+            await engine.resume()
+            #expect(try await engine.nextBackgroundRound() == stage.wall.nowMilliseconds)
+            guard case .ran(let report) = try await engine.backgroundRound(deadline: .seconds(20)) else {
+                Issue.record("it did not run")
+                return
+            }
+            #expect(report.end == .complete)
+            #expect(try await engine.nextBackgroundRound() > stage.wall.nowMilliseconds)
+            try await device.end()
+        }
+    }
+
     @Test(
         "SCH-11 a round ends before its deadline, also when the system wants it back early; the next one is asked for")
     func grants() throws {

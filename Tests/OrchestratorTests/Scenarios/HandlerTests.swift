@@ -109,6 +109,21 @@ private final class Shelf: Syncable, @unchecked Sendable {
         }
     }
 
+    @Test(
+        "A handler for an entity that is not declared, and a second one for an entity, are refused when the engine starts"
+    )
+    func misplaced() async throws {
+        let device = try Device(ModelServer(schema: Device.parsed, clock: ManualWallClock()))
+        let stray = SyncEngine(store: device.store, exchange: ScriptedExchange(), handlers: [Shelf("note")])
+        await #expect(throws: EngineError.unknownEntity(handler: "note")) { try await stray.run() }
+        let twice = SyncEngine(
+            store: device.store, exchange: ScriptedExchange(), handlers: [Shelf("board"), Shelf("board")])
+        await #expect(throws: EngineError.secondHandler(entity: "board")) { try await twice.run() }
+        #expect(EngineError.unknownEntity(handler: "note").description.contains("add its EntitySchema"))
+        #expect(EngineError.secondHandler(entity: "board").description.contains("make one of them"))
+        try await device.end()
+    }
+
     @Test("A value without a form on the wire is that handler's mistake: nothing of it is taken, the rest goes on")
     func unfit() throws {
         try inVirtualTime { stage in

@@ -38,6 +38,34 @@ import Testing
         }
     }
 
+    @Test("DL-09 a version that was hinted at and never comes, as after a restored backup, makes one cycle and no more")
+    func neverComes() throws {
+        try inVirtualTime { stage in
+            let server = model(stage)
+            let (port, hints) = (Port(server, clock: stage.clock), Hinter(clock: stage.clock))
+            let other = try stage.device(server, seed: 2)
+            let device = try stage.device(port, seed: 1, hints: hints)
+            try await stage.running(device) {
+                try await stage.pass(.seconds(5))
+                try await device.addBoard("b-1")
+                try await stage.pass(.seconds(5))
+                port.forget()
+                hints.say(Hint(currentSyncVersion: 1_000))
+                try await stage.pass(.seconds(25))
+                #expect(port.requests.count == 1)
+                // One that could not ask counts on.
+                try await other.addBoard("b-2")
+                _ = try await other.engine.sync(for: .seconds(5))
+                port.next(.fail(.unreachable))
+                hints.say(Hint(currentSyncVersion: server.head))
+                try await stage.pass(.seconds(8))
+                #expect(try device.rows("board").count == 2)
+            }
+            try await device.end()
+            try await other.end()
+        }
+    }
+
     @Test("Without a stream the period brings everything; it is opened again with growing pauses, all different")
     func without() throws {
         try inVirtualTime { stage in

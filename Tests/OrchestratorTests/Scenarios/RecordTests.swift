@@ -92,6 +92,31 @@ import Testing
         }
     }
 
+    @Test("Each verdict is counted in a cycle's record, those that decide nothing too")
+    func verdicts() throws {
+        try inVirtualTime { stage in
+            let server = ModelServer(schema: Device.parsed, clock: stage.wall)
+            server.ruling = { change in
+                switch change.record.id {
+                case "b-2": .reject(Rejection(code: .forbidden, message: "no"))
+                case "b-3": .retry(afterSeconds: 600)
+                default: .decide
+                }
+            }
+            let device = try stage.device(server)
+            _ = await device.engine.syncNow()
+            for number in 1...3 { try await device.addBoard("b-\(number)") }
+            try await device.write("INSERT INTO list (id, name, idBoard) VALUES ('l-1', 'L', 'b-3')")
+            _ = await device.engine.syncNow()
+            let counts = try #require(try await device.engine.recentCycles().first?.counts)
+            #expect(counts["acknowledged"] == 1)
+            #expect(counts["refused"] == 1)
+            #expect(counts["postponed"] == 2)
+            #expect(counts["sent"] == 4)
+            try await device.end()
+        }
+    }
+
     @Test("Each cause has its name: a start, a write, a hint, a period, a retry")
     func causes() throws {
         try inVirtualTime { stage in

@@ -123,6 +123,34 @@ import Testing
         }
     }
 
+    @Test("A paused engine starts nothing by itself, does the user's wish, and goes on at once when it is resumed")
+    func paused() throws {
+        try inVirtualTime { stage in
+            let port = Port(model(stage), clock: stage.clock)
+            let device = try stage.device(port)
+            try await stage.running(device) {
+                try await stage.pass(.seconds(5))
+                await device.engine.pause()
+                #expect(await device.status.activity == .paused)
+                port.forget()
+                try await device.addBoard("b-1")
+                await device.engine.trigger(.hint)
+                try await stage.pass(.seconds(120))
+                #expect(port.requests.isEmpty)
+                #expect(await device.engine.syncNow().acknowledged == 1)
+                #expect(await device.status.activity == .paused)
+                try await device.addBoard("b-2")
+                try await stage.pass(.seconds(120))
+                #expect(port.requests.count == 1)
+                await device.engine.resume()
+                try await stage.pass(.seconds(1))
+                #expect(try await device.store.summary().hasWork == false)
+                #expect(await device.status.activity == .idle)
+            }
+            try await device.end()
+        }
+    }
+
     @Test("SCH-07 suspended for eight hours in a request: it is dropped, one cycle starts, no burst of missed timers")
     func suspended() throws {
         try inVirtualTime { stage in

@@ -162,6 +162,26 @@ import Testing
         }
     }
 
+    @Test("DAT-04 no change goes before the server's time is known: at first, and after a jump until an answer came")
+    func timeFirst() throws {
+        try inVirtualTime { stage in
+            let port = Port(
+                ModelServer(schema: Device.parsed, clock: ManualWallClock(following: stage.clock)), clock: stage.clock)
+            let device = try stage.device(port)
+            try await device.addBoard("b-1")
+            #expect(await device.engine.syncNow().end == .complete)
+            #expect(port.requests.map(\.changes.count) == [0, 1])
+            stage.wall.advance(milliseconds: 3_600_000)
+            try await device.addBoard("b-2")
+            port.forget()
+            port.next(.fail(.timedOut))
+            _ = await device.engine.syncNow()
+            #expect(await device.engine.syncNow().end == .complete)
+            #expect(port.requests.map(\.changes.count) == [0, 0, 1])
+            try await device.end()
+        }
+    }
+
     @Test(
         "SEC-02 SEC-03 refused credentials freeze the queue: writes are taken, nothing is dropped, no hot loop; then all goes"
     )

@@ -41,16 +41,18 @@ struct Fixture {
     let store: Store
     static let epoch = "e-1"
 
-    /// - Parameter clock: by which slices are measured; by default it stands still, so that none is parted.
+    /// - Parameters:
+    ///   - wall: the time of day.
+    ///   - clock: by which slices are measured; by default it stands still, so that none is parted.
     init(
-        _ schema: Schema? = nil, file: TestFile? = nil, seed: Int64 = 7,
+        _ schema: Schema? = nil, file: TestFile? = nil, seed: Int64 = 7, wall: any WallClock = FixedClock(),
         clock: any _Concurrency.Clock<Duration> = VirtualClock()
     ) throws {
         self.file = try file ?? TestFile()
         store = try Store(
             path: self.file.path, schema: schema ?? boardSchema(),
             configuration: StoreConfiguration(
-                clock: FixedClock(), monotonicClock: clock, keySeed: seed, fixesTriggerClock: true))
+                clock: wall, monotonicClock: clock, keySeed: seed, fixesTriggerClock: true))
     }
 
     /// Runs SQL as the app does.

@@ -1,0 +1,80 @@
+import GRDB
+import SyncCore
+import SyncTesting
+import Testing
+
+@testable import Storage
+
+/// Stamps of local writes: hybrid logical time over a clock of the device's that may be wrong.
+@Suite struct HybridClockTests {
+    private static let hour: Int64 = 3_600_000
+
+    /// A write through the store, which tells the triggers the time.
+    private func add(_ f: Fixture, _ id: String) async throws {
+        try await f.store.write { try $0.execute(sql: "INSERT INTO board (id, name) VALUES (?, 'A')", arguments: [id]) }
+    }
+
+    @Test("Stamps grow within a millisecond, across a restart, and when the wall clock is set back a year")
+    func monotonic() async throws {
+        let (file, wall) = (try TestFile(), ManualWallClock())
+        var f = try Fixture(file: file, wall: wall)
+        for number in 0..<3 { try await add(f, "b-\(number)") }
+        try await f.store.close()
+        wall.advance(milliseconds: -365 * 24 * Self.hour)
+        f = try Fixture(file: file, wall: wall)
+        for number in 3..<6 { try await add(f, "b-\(number)") }
+        wall.advance(milliseconds: -Self.hour)
+        try await add(f, "b-6")
+        let stamps = try f.changes().map(\.stamp)
+        #expect(stamps.count == 7)
+        for (earlier, later) in zip(stamps, stamps.dropFirst()) { #expect(earlier < later) }
+        #expect(Set(stamps.map(\.milliseconds)) == [UInt64(ManualWallClock.usualStart)])
+    }
+
+    @Test("DAT-04 what was never sent moves by the measured offset, order kept; a difference of a second moves nothing")
+    func shifted() async throws {
+        let wall = ManualWallClock()
+        let f = try Fixture(wall: wall)
+        // Two in one millisecond, one later, one after the clock was set back by a minute.
+        for id in ["b-0", "b-1"] { try await add(f, id) }
+        wall.advance(milliseconds: 90_000)
+        try await add(f, "b-2")
+        wall.advance(milliseconds: -60_000)
+        try await add(f, "b-3")
+        let before = try f.changes().map(\.stamp)
+        try await f.store.setClockOffset(milliseconds: 1_000)
+        #expect(try f.changes().map(\.stamp) == before)
+        #expect(try await f.store.events().isEmpty)
+        try await f.store.setClockOffset(milliseconds: -Self.hour)
+        let once = try f.changes().map(\.stamp)
+        #expect(once.map(\.milliseconds) == before.map { $0.milliseconds - UInt64(Self.hour) })
+        for (earlier, later) in zip(once, once.dropFirst()) { #expect(earlier < later) }
+        #expect(try await f.store.events().map(\.kind) == ["clockShifted"])
+        // One that is stamped with the known offset is right, and moves by what is new of the next one alone.
+        try await add(f, "b-4")
+        let right = try #require(try f.changes().last).stamp
+        #expect(right > once[3])
+        #expect(right.milliseconds <= once[2].milliseconds + 1)
+        try await f.store.setClockOffset(milliseconds: -Self.hour)
+        #expect(try f.changes().map(\.stamp) == once + [right])
+        try await f.store.setClockOffset(milliseconds: -Self.hour - 5_000)
+        #expect(
+            try f.changes().map(\.stamp.milliseconds) == (once + [right]).map { $0.milliseconds - 5_000 })
+    }
+
+    @Test("DAT-04 a shift never takes a write to or below what had been seen when it was made, nor moves what was sent")
+    func floors() async throws {
+        let wall = ManualWallClock()
+        let f = try Fixture(wall: wall)
+        try await add(f, "b-0")
+        _ = try await f.claim()
+        let seen = Stamp(milliseconds: UInt64(wall.nowMilliseconds) + 2_000, counter: 3)
+        _ = try await f.store.apply(PageSlice(records: [], from: 0, checkpoint: 1, epoch: Fixture.epoch, stamp: seen))
+        try await add(f, "b-1")
+        let before = try f.changes().map(\.stamp)
+        try await f.store.setClockOffset(milliseconds: -Self.hour)
+        let after = try f.changes().map(\.stamp)
+        #expect(after[0] == before[0])
+        #expect(after[1] == seen.successor)
+    }
+}
