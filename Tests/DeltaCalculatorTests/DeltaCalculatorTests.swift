@@ -42,6 +42,18 @@ import Testing
     func rebaseUnion() {
         let delta = FieldDelta(old: ["a", "b"], new: ["b", "c"], rule: .union)
         #expect(DeltaCalculator().rebase(delta, onto: ["a", "b", "x"]) == ["b", "x", "c"])
+        #expect(DeltaCalculator().rebase(FieldDelta(old: ["a"], new: [], rule: .union), onto: .null) == [])
+    }
+
+    @Test("An unsent union that puts nothing in and takes nothing out leaves what is there, and be it no value")
+    func rebaseEmptyUnion() {
+        for base: FieldValue in [.null, [], ["x"]] {
+            for delta in [
+                FieldDelta(old: nil, new: [], rule: .union), FieldDelta(old: ["a"], new: ["a"], rule: .union),
+            ] {
+                #expect(DeltaCalculator().rebase(delta, onto: base) == base)
+            }
+        }
     }
 
     @Test("A conflict's successor begins at the server's value, and the app's merge says where it ends")

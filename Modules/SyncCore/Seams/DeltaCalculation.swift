@@ -55,14 +55,17 @@ public struct LastWriterDeltas: DeltaCalculation {
         }
     }
 
-    /// `base` with what the delta put in added and what it took out removed, in order of first putting in.
+    /// `base` with what the delta put in added and what it took out removed, in order of first putting in; `base` itself, and be it
+    /// no value, where it did neither (decision 176).
     private static func union(_ delta: FieldDelta, onto base: FieldValue) -> FieldValue? {
         guard case .array(let new) = delta.new else { return nil }
         let old: [FieldValue] = if case .array(let elements)? = delta.old { elements } else { [] }
         let present: [FieldValue] = if case .array(let elements) = base { elements } else { [] }
         let removed = old.filter { element in !new.contains { $0.isSame(as: element) } }
+        let added = new.filter { element in !old.contains { $0.isSame(as: element) } }
+        if removed.isEmpty, added.isEmpty { return base }
         var result = present.filter { element in !removed.contains { $0.isSame(as: element) } }
-        for element in new where !old.contains(where: { $0.isSame(as: element) }) {
+        for element in added {
             if !result.contains(where: { $0.isSame(as: element) }) { result.append(element) }
         }
         return .array(result)

@@ -213,6 +213,25 @@ struct FoundBySeedsTests {
         #expect(try f.int("SELECT version FROM sync_record WHERE id = 'c1'") == 5)
     }
 
+    @Test(
+        "Seed 44036: an element taken out that was never put in, since that was taken back, leaves the field without a value"
+    )
+    func elementTakenBack() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET labels = '[\"a\"]' WHERE id = 'c1'")
+        try f.sql("UPDATE card SET labels = '[]', name = 'Mine' WHERE id = 'c1'")
+        let queued = try await f.store.queued()
+        _ = try await f.store.cancel(queued[0].change.id)
+        let claim = try await f.claim()
+        #expect(claim.keys == [queued[1].change.id])
+        // The server keeps nothing of an empty difference.
+        try await f.settle((claim.keys[0], .applied(4)))
+        try await f.apply(
+            record("card", "c1", 4, ["name": "Mine", "idList": "l1", "pos": 1.0, "votes": 1, "desc": "text"]))
+        #expect(try f.int("SELECT count(*) FROM card WHERE labels IS NULL AND name = 'Mine'") == 1)
+    }
+
     @Test("Seed 30: edits of a new record whose create has no verdict wait with it")
     func missingCreate() async throws {
         let f = try Fixture()
