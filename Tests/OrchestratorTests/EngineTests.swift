@@ -87,6 +87,48 @@ import Testing
         try await right.end()
     }
 
+    @Test(
+        "DAT-04 clocks set an hour ahead and five minutes back between two syncs: the last edit in real time wins, and who has seen a value and edits it wins over it"
+    )
+    func clocksSetWrong() throws {
+        try inVirtualTime { stage in
+            let server = try RealServer(stage)
+            let walls = [1, 2].map { _ in ManualWallClock(following: stage.clock) }
+            let devices = try walls.enumerated().map { index, wall in
+                try Device(
+                    server.exchange, seed: UInt64(index + 1), wall: wall, clock: stage.clock,
+                    executor: stage.executor.lane("store \(index)"))
+            }
+            let (fast, slow) = (devices[0], devices[1])
+            func name() throws -> Set<String> {
+                try Set(devices.map { try $0.rows("board").first ?? "" }.map { $0.contains("last") ? "last" : $0 })
+            }
+            try await slow.addBoard("b-1")
+            for device in [slow, fast] { #expect(try await device.engine.sync(for: .seconds(10)).isInStep) }
+            walls[0].advance(milliseconds: 3_600_000)
+            walls[1].advance(milliseconds: -300_000)
+            try await fast.write("UPDATE board SET name = 'early' WHERE id = 'b-1'")
+            try await stage.pass(.seconds(5))
+            try await slow.write("UPDATE board SET name = 'last' WHERE id = 'b-1'")
+            for device in [fast, slow, fast] { #expect(try await device.engine.sync(for: .seconds(10)).isInStep) }
+            #expect(try name() == ["last"])
+            // The other way round: the one that is behind goes first.
+            try await slow.write("UPDATE board SET name = 'early' WHERE id = 'b-1'")
+            try await stage.pass(.seconds(5))
+            try await fast.write("UPDATE board SET name = 'the last' WHERE id = 'b-1'")
+            for device in [fast, slow, fast] { #expect(try await device.engine.sync(for: .seconds(10)).isInStep) }
+            #expect(try name() == ["last"])
+            // It was five minutes back again when it saw that value and edited it.
+            walls[1].advance(milliseconds: -300_000)
+            try await slow.write("UPDATE board SET name = 'seen, the last' WHERE id = 'b-1'")
+            for device in [slow, fast] { #expect(try await device.engine.sync(for: .seconds(10)).isInStep) }
+            #expect(try fast.rows("board") == slow.rows("board"))
+            #expect(try fast.rows("board").first?.contains("seen, the last") == true)
+            for device in devices { try await device.end() }
+            try server.end()
+        }
+    }
+
     @Test("NET-22 another data set under the same address: nothing is sent or taken, and the engine says so")
     func otherDataset() async throws {
         let device = try Device(ScriptedExchange([.failure(.status(409, code: "otherDataset"))]))

@@ -62,6 +62,48 @@ import Testing
             try f.changes().map(\.stamp.milliseconds) == (once + [right]).map { $0.milliseconds - 5_000 })
     }
 
+    @Test("DAT-04 a write after the clock was set back, stamped above an earlier one, goes to its time and not beyond it")
+    func heldUp() async throws {
+        let wall = ManualWallClock()
+        let f = try Fixture(wall: wall)
+        try await add(f, "b-0")
+        _ = try await f.claim()
+        wall.advance(milliseconds: 5_000 - 300_000)
+        try await add(f, "b-1")
+        try await add(f, "b-2")
+        let before = try f.changes().map(\.stamp)
+        #expect(before[1] > before[0])
+        try await f.store.setClockOffset(milliseconds: 300_000)
+        let after = try f.changes().map(\.stamp)
+        #expect(after[0] == before[0])
+        #expect(after[1].milliseconds == UInt64(ManualWallClock.usualStart + 5_000))
+        #expect(after[2] > after[1] && after[2].milliseconds == after[1].milliseconds)
+    }
+
+    @Test("DAT-04 what a handler found, and the inverse of what is taken back, are stamped by the server's time, too")
+    func madeByTheEngine() async throws {
+        let wall = ManualWallClock()
+        let f = try Fixture(wall: wall)
+        let now = UInt64(ManualWallClock.usualStart - Self.hour)
+        try await f.store.setClockOffset(milliseconds: -Self.hour)
+        try await f.store.recordNew([
+            FoundChange(
+                record: RecordKey("board", "b-0"), operation: .create,
+                fields: ["name": FieldDelta(old: nil, new: "A")])
+        ])
+        try await add(f, "b-1")
+        let claim = try await f.claim()
+        for key in claim.keys { try await f.settle((key, .unanswered)) }
+        guard case .inverse = try await f.store.cancel(claim.keys[1]) else {
+            Issue.record("there is no inverse")
+            return
+        }
+        #expect(try f.changes().map(\.stamp.milliseconds) == [now, now, now])
+        // It moves by what is new of a later measurement, as the others do.
+        try await f.store.setClockOffset(milliseconds: -Self.hour - 5_000)
+        #expect(try f.changes().map(\.stamp.milliseconds) == [now, now, now - 5_000])
+    }
+
     @Test("DAT-04 a shift never takes a write to or below what had been seen when it was made, nor moves what was sent")
     func floors() async throws {
         let wall = ManualWallClock()

@@ -63,7 +63,6 @@ extension SyncEngine {
         let began = watch.milliseconds()
         let due = scheduler.started(at: began)
         update { $0.activity = .syncing }
-        let heard = hinted
         hinted = 0
         let report =
             cause == nil && due == .background && urgency == .routine
@@ -86,11 +85,8 @@ extension SyncEngine {
         }
         metrics.ended(report, cause: cause ?? due, milliseconds: now - began)
         send(.cycleEnded(report))
-        if report.isPulled {
-            followHints()
-        } else {
-            hinted = max(hinted, heard)
-        }
+        // One that could not ask is tried again in any case.
+        if report.isPulled { followHints() }
         return report
     }
 }

@@ -50,7 +50,7 @@ public actor SyncEngine {
     var reached: Int64 = 0
     /// The roots asked for, as the last cycle found them; `nil` for all.
     var askedScopes: Set<String>?
-    /// The newest version that the server hinted at and that no cycle has asked for since.
+    /// The newest version that the server hinted at since the last cycle began.
     var hinted: Int64 = 0
     /// When the stream of hints opened that is open now, by the monotonic clock.
     var hintsOpened: Int64?

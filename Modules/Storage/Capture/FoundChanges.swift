@@ -36,8 +36,8 @@ enum FoundChanges {
         let stamp = try ChangeRows.nextStamp(db, now: now)
         let sql = """
             INSERT INTO sync_change
-              (position, sequence, key, entity, id, operation, schema, stamp, madeAt, fields, "unit", intent)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+              (position, sequence, key, entity, id, operation, schema, stamp, madeAt, fields, "unit", intent, "offset", seen)
+            SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "offset", seen FROM sync_clock WHERE one = 1
             """
         try db.cachedStatement(sql: sql).execute(arguments: [
             sequence, sequence, try Clock.key(db), found.record.entity, found.record.id,

@@ -15,8 +15,8 @@ enum ChangeRows {
     /// A row for a new change; the caller counts it (``count(_:_:)``).
     static func insert(_ db: Database, _ change: StoredChange) throws {
         let sql = """
-            INSERT INTO sync_change (\(StoredChange.columns))
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            INSERT INTO sync_change (\(StoredChange.columns), "offset", seen)
+            SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "offset", seen FROM sync_clock WHERE one = 1
             """
         try db.cachedStatement(sql: sql).execute(arguments: [
             change.position, change.sequence, change.key, change.record.entity, change.record.id,
@@ -126,11 +126,12 @@ enum ChangeRows {
         return max(sequence, last)
     }
 
-    /// A stamp for a write made now, above all that were given or seen.
+    /// A stamp for a write made now, by the server's time as far as it is known, above all that were given or seen.
     static func nextStamp(_ db: Database, now: Int64) throws -> Stamp {
         try db.cachedStatement(
             sql: """
-                UPDATE sync_clock SET stamp = max(stamp + 1, \(CaptureSQL.foundStamp) + 1, coalesce(wall, ?) << 16)
+                UPDATE sync_clock SET stamp = max(
+                  stamp + 1, \(CaptureSQL.foundStamp) + 1, (coalesce(wall, ?) + coalesce("offset", 0)) << 16)
                 WHERE one = 1
                 """
         ).execute(arguments: [now])

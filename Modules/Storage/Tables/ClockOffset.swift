@@ -38,7 +38,7 @@ enum ClockOffset {
             db,
             sql: """
                 SELECT position, stamp, coalesce("offset", 0), seen, entity, id,
-                  state = 0 AND device IS NULL AND sequence = position
+                  state = 0 AND device IS NULL AND sequence = position, madeAt
                 FROM sync_change ORDER BY position
                 """)
         let update = try db.cachedStatement(
@@ -53,7 +53,10 @@ enum ClockOffset {
                 floors[record] = max(floors[record] ?? 0, stamp)
                 continue
             }
-            var shifted = max((stamp >> 16) + measured - offset, 0) << 16 | (stamp & 0xffff)
+            // A stamp that was held up, above an earlier one, says nothing of the time at which it was made: after a clock was
+            // set back it would be moved as far ahead of the time as the clock was behind.
+            let made = min(stamp >> 16, (row[7] as Int64) + offset)
+            var shifted = max(made + measured - offset, 0) << 16 | (stamp & 0xffff)
             shifted = max(shifted, seen + 1)
             if stamp > last.original { shifted = max(shifted, last.shifted + 1) }
             last = (stamp, shifted)

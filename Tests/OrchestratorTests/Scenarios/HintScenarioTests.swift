@@ -53,7 +53,7 @@ import Testing
                 hints.say(Hint(currentSyncVersion: 1_000))
                 try await stage.pass(.seconds(25))
                 #expect(port.requests.count == 1)
-                // One that could not ask counts on.
+                // One that is true is followed, also where the first try fails.
                 try await other.addBoard("b-2")
                 _ = try await other.engine.sync(for: .seconds(5))
                 port.next(.fail(.unreachable))
