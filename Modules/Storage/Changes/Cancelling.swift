@@ -6,7 +6,7 @@ import SyncCore
 /// | the change | what happens |
 /// | --- | --- |
 /// | never sent | it goes at once, with what needs it; if something of that was sent, or a deleted record's parent is not here any more, it is too late |
-/// | sent, without a verdict | an inverse goes after it: a create's is a delete, a delete's a create (where its parents are here), an update's the values before; a field that a later change writes again needs none |
+/// | sent, without a verdict | an inverse goes after it: a create's is a delete, a delete's a create (where its parents are here, and nobody deleted it again), an update's the values before; a field that a later change writes again needs none |
 /// | being sent now | too late: its fate is the server's |
 /// | set aside | refused: it is discarded, or retried |
 extension ChangeTable {
@@ -99,7 +99,10 @@ extension Settling {
             inverse.operation = .delete
             inverse.fields = shown.fields.mapValues { FieldDelta(old: $0, new: .null) }
         case .delete:
-            guard !shown.isLive else { return nil }
+            // What was deleted again since is that delete's to say (seed 46577).
+            guard !shown.isLive,
+                !work.changes.contains(where: { $0.position > change.position && $0.operation == .delete })
+            else { return nil }
             inverse.operation = .create
             inverse.fields = try change.deleted(db, from: work.state(before: change.position)).mapValues {
                 FieldDelta(old: nil, new: $0)

@@ -155,6 +155,22 @@ struct FoundBySeedsTests {
         #expect(try f.changes().map(\.operation) == [.delete, .delete])
     }
 
+    @Test("Seed 46577: a sent delete that was taken back and made again is not taken back once more by the first one's name")
+    func deletedAgain() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("DELETE FROM card WHERE id = 'c1'")
+        let first = try await f.claim().keys[0]
+        try await f.settle((first, .unanswered))
+        guard case .inverse = try await f.store.cancel(first) else { return #expect(Bool(false), "no inverse") }
+        #expect(try f.int("SELECT count(*) FROM card") == 1)
+        try f.sql("DELETE FROM card WHERE id = 'c1'")
+        #expect(try await f.store.cancel(first) == .tooLate)
+        #expect(try f.int("SELECT count(*) FROM card") == 0)
+        let last = try #require(try f.changes().last)
+        #expect(last.operation == .delete && last.id != first)
+    }
+
     @Test("Seed 26: what a retried delete took along does not wait once the delete is done")
     func retriedDeleteIsDone() async throws {
         let f = try Fixture()
