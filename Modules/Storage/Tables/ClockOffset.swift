@@ -3,10 +3,10 @@ import SyncCore
 
 /// How far the server's clock is ahead of this device's, and what it means for stamps of what was never sent (DAT-04).
 ///
-/// Each change remembers the offset that it was stamped with and the greatest stamp that had been seen by then. When the
-/// measured offset differs by more than a second, its stamp is shifted, order kept, and never to or below what had been
-/// seen: an edit made after seeing a value beats it, whatever the clocks say. What was sent once keeps its stamps, and what
-/// was written over it later stays above it.
+/// Each change remembers when it was made by the device's clock, the offset that it was stamped with, and the greatest stamp
+/// that had been seen by then. When the measured offset differs by more than a second, its stamp is shifted to when it was
+/// made, order kept, and never to or below what had been seen: an edit made after seeing a value beats it, whatever the
+/// clocks say. What was sent once keeps its stamps, and what was written over it later stays above it.
 enum ClockOffset {
     /// Smaller differences are the network's.
     private static let tolerance: Int64 = 1_000
