@@ -155,7 +155,9 @@ struct FoundBySeedsTests {
         #expect(try f.changes().map(\.operation) == [.delete, .delete])
     }
 
-    @Test("Seed 46577: a sent delete that was taken back and made again is not taken back once more by the first one's name")
+    @Test(
+        "Seed 46577: a sent delete that was taken back and made again is not taken back once more by the first one's name"
+    )
     func deletedAgain() async throws {
         let f = try Fixture()
         try await f.applyBoard()
