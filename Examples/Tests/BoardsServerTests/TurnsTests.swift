@@ -42,9 +42,11 @@ struct TurnsTests {
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
         let (isFree, decided) = (ConditionLock(value: false), NIOLockedValueBox<[String]>([]))
+        let hasBegun = NIOLockedValueBox(false)
         var configuration = BoardsStore.configuration(.testing)
         configuration.limits.turnRecords = 1
         configuration.policy = { account, _ in
+            hasBegun.withLockedValue { $0 = true }
             isFree.lock(whenValue: true)
             isFree.unlock()
             decided.withLockedValue { $0.append(account) }
@@ -61,16 +63,16 @@ struct TurnsTests {
                     """
                 group.addTask { try await backend.sync(account: account, body: Array(body.utf8)).status }
             }
-            for number in 0..<20 { send("noisy", number) }
-            // One of them may be in work; the others wait.
+            send("noisy", 0)
+            while !hasBegun.withLockedValue({ $0 }) { await Task.yield() }
+            for number in 1..<20 { send("noisy", number) }
             while backend.waitingCount < 19 { await Task.yield() }
-            let waiting = backend.waitingCount
             send("quiet", 20)
             group.addTask {
                 let get = RESTRequest(method: "GET", path: "/1/boards", headers: [], body: [])
                 return try await backend.rest(account: "third", request: get).status
             }
-            while backend.waitingCount < waiting + 2 { await Task.yield() }
+            while backend.waitingCount < 21 { await Task.yield() }
             isFree.lock()
             isFree.unlock(withValue: true)
             for try await status in group { #expect(status == 200) }
