@@ -158,6 +158,42 @@ struct SliceTimeTests {
         #expect(pace.first(of: all).count == 500)
     }
 
+    /// Records until this many are through, where a transaction takes so long by itself and for each of its records.
+    private func transactions(of records: Int, fixed: Duration, each: Duration) -> (count: Int, longest: Duration) {
+        var pace = SlicePace(most: .milliseconds(15))
+        var (left, count, longest) = (records, 0, Duration.zero)
+        while left > 0 {
+            // The clock ends the records' own part of a transaction after some 600.
+            let taken = min(left, min(pace.records, 600))
+            let took = fixed + each * taken
+            pace.note(taken, took: took)
+            (left, count, longest) = (left - taken, count + 1, max(longest, count > 3 ? took : .zero))
+        }
+        return (count, longest)
+    }
+
+    @Test("DL-20 what is derived costs the same however few records a transaction takes: it takes no fewer for that")
+    func fixedCost() {
+        let builders = transactions(of: 60_000, fixed: .milliseconds(200), each: .microseconds(40))
+        #expect(builders.count < 130, "100 are as few as it goes; by eights it were 7,500")
+        let steep = transactions(of: 60_000, fixed: .milliseconds(20), each: .milliseconds(1))
+        #expect(steep.count < 5_000 && steep.longest <= .milliseconds(45), "\(steep)")
+        let cheap = transactions(of: 60_000, fixed: .milliseconds(1), each: .milliseconds(1))
+        #expect(cheap.longest <= .milliseconds(16), "\(cheap)")
+    }
+
+    @Test("DL-20 a few records that take long, again and again, are no reason to take as few for ever")
+    func fixedCostOfFew() {
+        var pace = SlicePace(most: .milliseconds(15))
+        for _ in 0..<2 { pace.note(3, took: .milliseconds(200)) }
+        for _ in 0..<20 { pace.note(pace.records, took: .milliseconds(200)) }
+        #expect(pace.records > 1_000)
+        // And once it is quick again, the usual bound holds again.
+        pace.note(3, took: .milliseconds(1))
+        pace.note(1_000, took: .milliseconds(30))
+        #expect(pace.records == 500)
+    }
+
     @Test("The log begins anew while slices come in, though the app writes in between")
     func log() async throws {
         let f = try Fixture()

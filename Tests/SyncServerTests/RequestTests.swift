@@ -100,6 +100,44 @@ struct RequestTests {
         #expect(try Answer(replies[2]).verdict("g1") == "merged")
     }
 
+    @Test("SEC-22 moves that pass on to very many records, again and again, are too large together, not apart")
+    func followedRecords() throws {
+        let server = try TestServer { $0.limits.followedRecords = 10 }
+        var made = [server.create("b1", 1, "board", "b1"), server.create("b2", 2, "board", "b2")]
+        made.append(server.create("l1", 3, "list", "l1", ["idBoard": "b1"]))
+        for card in 1...4 {
+            made.append(server.create("c\(card)", Int64(3 + card), "card", "c\(card)", ["idList": "l1"]))
+        }
+        let version = try server.sync("d", made).version
+        let moves = (0..<4).map { number in
+            server.update(
+                "m\(number)", Int64(20 + number), "list", "l1",
+                ["idBoard": number % 2 == 0 ? ("b1", "b2") : ("b2", "b1")])
+        }
+        let refused = try server.send("d", moves)
+        #expect(refused.status == 413)
+        #expect(try code(refused) == "tooLarge")
+        #expect(try server.sync("z").version == version, "nothing of it is done")
+        for half in [moves[..<2], moves[2...]] {
+            #expect(try server.sync("d", Array(half)).results.allSatisfy { $0["verdict"] == "applied" })
+        }
+    }
+
+    @Test("one move is done however much is under what moves")
+    func followedRecordsAlone() throws {
+        let server = try TestServer { $0.limits.followedRecords = 1 }
+        try server.sync(
+            "d",
+            [
+                server.create("b1", 1, "board", "b1"), server.create("b2", 2, "board", "b2"),
+                server.create("l1", 3, "list", "l1", ["idBoard": "b1"]),
+                server.create("c1", 4, "card", "c1", ["idList": "l1"]),
+                server.create("c2", 5, "card", "c2", ["idList": "l1"]),
+            ])
+        let move = server.update("m1", 6, "list", "l1", ["idBoard": ("b1", "b2")])
+        #expect(try server.sync("d", [move]).verdict("m1") == "applied")
+    }
+
     @Test(
         "a malformed change is invalid by itself; its neighbours are done",
         arguments: [

@@ -48,6 +48,24 @@ struct TogetherTests {
         #expect(try Answer(replies[4]).verdict("k1") == "duplicate")
     }
 
+    @Test("SEC-22 of requests that are long to do, one turn answers the first; the others are not begun")
+    func turns() throws {
+        let server = try TestServer { $0.limits.turnRecords = 2 }
+        let calls = [
+            SyncCall(account: "a", body: Array("{".utf8)),
+            try call(server, "d", [server.create("k1", 1, "board", "b1"), server.create("k2", 2, "board", "b2")]),
+            SyncCall(account: "a", body: Array("{".utf8)),
+            try call(server, "e", [server.create("k3", 1, "board", "b3")]),
+            try call(server, "f", [server.create("k4", 1, "board", "b4")]),
+        ]
+        #expect(server.service.syncFirst(of: calls).map(\.status) == [400, 200, 400])
+        #expect(try server.sync("z").version == 2)
+        #expect(server.service.syncFirst(of: Array(calls[3...])).map(\.status) == [200])
+        #expect(server.service.syncFirst(of: []).isEmpty)
+        let pulls = try ["x", "y"].map { try call(server, $0, []) }
+        #expect(server.service.syncFirst(of: pulls).map(\.status) == [200], "a page is work, too")
+    }
+
     @Test("PRC-03 one that fails at any statement is 503 and leaves nothing; its neighbours stand", arguments: 1...14)
     func failure(statement: Int) throws {
         let server = try TestServer()

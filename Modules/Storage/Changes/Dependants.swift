@@ -10,36 +10,42 @@ struct Dependants {
     func closure(_ db: Database, of change: StoredChange, withUnits: Bool = true) throws -> [StoredChange] {
         var found: [Int64: StoredChange] = [change.position: change]
         var open = [change]
+        // What a look from a create before them found, with all that needs them; and the units that were looked at.
+        var covered: Set<Int64> = []
+        var units: Set<String> = []
         while let next = open.popLast() {
-            var more: [StoredChange] = []
-            if withUnits, let unit = next.unit { more += try members(db, of: unit, around: next.position) }
-            if next.operation == .create { more += try needing(db, next) }
-            for other in more where found[other.position] == nil {
-                found[other.position] = other
+            if withUnits, let unit = next.unit, units.insert(unit).inserted {
+                for member in try members(db, of: unit, around: next.position) where found[member.position] == nil {
+                    found[member.position] = member
+                    open.append(member)
+                }
+            }
+            guard next.operation == .create, !covered.contains(next.position) else { continue }
+            for position in try positions(db, needing: next) where covered.insert(position).inserted {
+                guard found[position] == nil, let other = try ChangeRows.read(db, position: position, schema) else {
+                    continue
+                }
+                found[position] = other
                 open.append(other)
             }
         }
         return found.values.sorted { $0.position < $1.position }
     }
 
-    /// What needs a record's create: the later changes of the record, and what refers to it.
-    private func needing(_ db: Database, _ create: StoredChange) throws -> [StoredChange] {
-        let needs = Needs(schema: schema)
-        let following: [Int64]
+    /// Where that stands which needs a record's create: the later changes of the record, what refers to it, and what needs
+    /// one of these.
+    private func positions(_ db: Database, needing create: StoredChange) throws -> [Int64] {
         if schema.isReferred(to: create.record.entity) {
-            following = try needs.following(
+            return try Needs(schema: schema).following(
                 db, create.position, among: [create.record: create.key], withBlocked: true
             ).map(\.position)
-        } else {
-            let sql = """
-                SELECT position FROM sync_change
-                WHERE entity = ? AND id = ? AND position > ? AND state <> 4 ORDER BY position
-                """
-            following = try Int64.fetchAll(
-                db.cachedStatement(sql: sql),
-                arguments: [create.record.entity, create.record.id, create.position])
         }
-        return try following.compactMap { try ChangeRows.read(db, position: $0, schema) }
+        let sql = """
+            SELECT position FROM sync_change
+            WHERE entity = ? AND id = ? AND position > ? AND state <> 4 ORDER BY position
+            """
+        return try Int64.fetchAll(
+            db.cachedStatement(sql: sql), arguments: [create.record.entity, create.record.id, create.position])
     }
 
     /// The members of a unit; they were written in one transaction, so they stand together.

@@ -59,6 +59,14 @@ struct Ledger: Sendable {
     /// Rows of roots with a record of a new version, or one that left.
     private(set) var touchedRoots: Set<Int64> = []
 
+    /// How many records under changed ones were looked at, each as often as it was, and how often that may be: of more the
+    /// request is refused as a whole.
+    private(set) var followed = 0
+    var mostFollowed = Int.max
+
+    /// How many records the request had looked at.
+    var looks: Int { entries.count + followed }
+
     /// The first version that the unit in progress will give.
     var unit: Int64 = 0
     private let limits: RecordLimits
@@ -291,6 +299,8 @@ struct Ledger: Sendable {
         var seen: Set<Int> = [place]
         while next < queue.count {
             for child in try children(of: queue[next], in: source) where seen.insert(child).inserted {
+                followed += 1
+                guard followed <= mostFollowed else { throw Problem.tooMuchFollows(mostFollowed) }
                 let oldRoot = entries[child].root
                 let root = entries[root(of: child)].row
                 let isDead = isDead(child)

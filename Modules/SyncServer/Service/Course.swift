@@ -36,8 +36,10 @@ extension SyncService {
         let source = StoreSource(
             store: store, account: account, readsAliases: configuration.makesIDs, guardsKeys: guardsKeys)
         defer { source.end() }
+        var ledger = Ledger(rules: rules, protectedFields: configuration.protectedFields, head: account.head)
+        ledger.mostFollowed = request.dirty.count > 1 ? configuration.limits.followedRecords : .max
         var proceedings = Proceedings(
-            ledger: Ledger(rules: rules, protectedFields: configuration.protectedFields, head: account.head),
+            ledger: ledger,
             isStrict: request.isStrict, naming: configuration.makesIDs ? Naming { self.makeRecordID() } : nil,
             policy: policy(account.name))
         proceedings.mostRepeatedBytes = request.dirty.count > 1 ? configuration.limits.verdictBytes : .max

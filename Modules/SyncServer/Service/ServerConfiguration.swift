@@ -68,6 +68,12 @@ public struct ServerLimits: Sendable, Hashable {
     /// Bytes that stand beside the verdicts of one request, of more than one change, before it is refused as too large
     /// (413): a client halves it. What one change brings is bounded by its record.
     public var verdictBytes = 32 << 20
+    /// How many records the changes of one request, of more than one, may pass on to (what is under a record that moves, dies or
+    /// lives again, each time), before it is refused as too large (413): a client halves it.
+    public var followedRecords = 200_000
+    /// Records that requests decided together look at, after which the others wait for another turn
+    /// (``SyncService/syncFirst(of:)``).
+    public var turnRecords = 4_096
     /// How far a stamp may be ahead of the clock, in milliseconds.
     public var stampAhead: Int64 = 60_000
 

@@ -16,7 +16,20 @@ extension SyncService {
     /// that requests which waited for each other wait for the disk once. No answer is given before the commit.
     ///
     /// A request that fails takes nothing of the others with it, unless the disk does.
-    public func sync(_ calls: [SyncCall]) -> [ServerReply] {
+    public func sync(_ calls: [SyncCall]) -> [ServerReply] { sync(calls, most: .max) }
+
+    /// Answers as many of the first as fit in one turn, at least one, in the way of ``sync(_:)-([SyncCall])``: the others are
+    /// to be asked again.
+    ///
+    /// For a shell with many accounts: of requests that are short to send and long to do, few have a turn together
+    /// (``ServerLimits/turnRecords``), so that whoever comes meanwhile does not wait for all of them.
+    /// - Returns: The answers to the first calls, in their order; none for none.
+    public func syncFirst(of calls: [SyncCall]) -> [ServerReply] {
+        sync(calls, most: configuration.limits.turnRecords)
+    }
+
+    /// - Parameter most: Records that are looked at, after which no other call is begun.
+    private func sync(_ calls: [SyncCall], most: Int) -> [ServerReply] {
         let now = clock.nowMilliseconds
         let reader = SyncRequestReader(limits: configuration.limits, nowMilliseconds: now)
         var replies = [ServerReply](repeating: Self.unavailable.reply, count: calls.count)
@@ -37,13 +50,14 @@ extension SyncService {
         }
         guard !open.isEmpty else { return replies }
         do {
-            let answers = try inStore { state, db in try self.answer(open, now, &state, db) }
+            let answers = try inStore { state, db in try self.answer(open, most: most, now, &state, db) }
             for (asked, answer) in zip(open, answers) {
                 replies[asked.index] = answer.reply
                 if let notice = answer.notice { listeners.with { $0.tell(notice) } }
             }
             // A request of many changes is some ten thousand pieces of memory. They are given back when its answer is under way.
             spent.with { $0 = Spent(asked: open, courses: answers.map(\.course)) }
+            if answers.count < open.count { replies.removeLast(replies.count - open[answers.count].index) }
         } catch {
             // Nothing of any of them has happened.
         }
@@ -75,6 +89,8 @@ extension SyncService {
         var course: Course?
         /// How many versions it handed out.
         var versions: Int64 = 0
+        /// How many records were looked at for it.
+        var looks = 0
     }
 
     /// Answers `POST /api/sync` at once if that needs neither the file nor a wait for a request in work; else `nil`,
@@ -125,20 +141,23 @@ extension SyncService {
         headers: [.init("Retry-After", "1")])
 
     private func answer(
-        _ open: [Asked], _ now: Int64, _ state: inout State, _ db: Database
+        _ open: [Asked], most: Int, _ now: Int64, _ state: inout State, _ db: Database
     ) throws -> [Answered] {
         let store = state.store
-        guard try open.contains(where: { try isWrite($0, store) }) else {
-            return try open.map { try answer($0, now, &state, db, guardsKeys: false) }
-        }
         var answers: [Answered] = []
+        guard try open.contains(where: { try isWrite($0, store) }) else {
+            for asked in open where Self.isTurn(after: answers, most) {
+                answers.append(try answer(asked, now, &state, db, guardsKeys: false))
+            }
+            return answers
+        }
         do {
             do {
-                answers = try written(open, now, &state, db, guardsKeys: true)
+                answers = try written(open, most: most, now, &state, db, guardsKeys: true)
             } catch is KeyIsKnown {
                 // Of several requests each begins again by itself; this one was alone, and all of it is taken back.
                 for asked in open { store.forget(asked.account) }
-                answers = try written(open, now, &state, db, guardsKeys: false)
+                answers = try written(open, most: most, now, &state, db, guardsKeys: false)
             }
         } catch let problem as Problem where open.count == 1 {
             store.forgetAll()
@@ -151,14 +170,19 @@ extension SyncService {
         return answers
     }
 
+    /// Whether another request has its turn with those that were answered; the first always has.
+    private static func isTurn(after answers: [Answered], _ most: Int) -> Bool {
+        answers.reduce(0) { $0 + $1.looks } < most
+    }
+
     /// One transaction for all of them.
     private func written(
-        _ open: [Asked], _ now: Int64, _ state: inout State, _ db: Database, guardsKeys: Bool
+        _ open: [Asked], most: Int, _ now: Int64, _ state: inout State, _ db: Database, guardsKeys: Bool
     ) throws -> [Answered] {
         var answers: [Answered] = []
         var pruning = state.pruning
         try db.inTransaction(.immediate) {
-            for asked in open {
+            for asked in open where Self.isTurn(after: answers, most) {
                 answers.append(
                     try open.count == 1
                         ? answer(asked, now, &state, db, guardsKeys: guardsKeys) : apart(asked, now, &state, db))
@@ -225,7 +249,8 @@ extension SyncService {
             request: request, account: account, epoch: state.epoch, now: now,
             outcomes: course?.proceedings.outcomes ?? [], members: course?.members ?? [], page: page, checksum: sum)
         return Answered(
-            reply: try answer.reply(), notice: course?.notice, course: course, versions: account.head - before)
+            reply: try answer.reply(), notice: course?.notice, course: course, versions: account.head - before,
+            looks: page.count + (course?.proceedings.ledger.looks ?? 0))
     }
 
     /// The account as it is kept; a new one is committed before anything is answered, so that its data set has its name

@@ -28,12 +28,13 @@ struct EffectWriter {
         }
         try insert(made, ledger, account: account, &text)
         try link(links)
-        for leaving in ledger.leavings {
+        let leavings = lastLeavings(of: ledger)
+        for leaving in leavings.values.sorted(by: { $0.version < $1.version }) {
             try statements.run(
                 "INSERT OR REPLACE INTO leaving(root, record, version, at) VALUES (?, ?, ?, ?)",
                 [leaving.root, leaving.row, leaving.version, nowMilliseconds])
         }
-        try comeBack(ledger)
+        try comeBack(ledger, leavings)
         for place in ledger.entries.indices where ledger.entries[place].hasActivityAlone {
             try statements.run(
                 "UPDATE record SET activity = max(activity, ?) WHERE n = ?",
@@ -41,14 +42,25 @@ struct EffectWriter {
         }
     }
 
+    private struct Left: Hashable {
+        var root: Int64
+        var row: Int64
+    }
+
+    /// Of a record that left a root more than once, the last time.
+    private func lastLeavings(of ledger: Ledger) -> [Left: Ledger.Leaving] {
+        var last: [Left: Ledger.Leaving] = [:]
+        for leaving in ledger.leavings { last[Left(root: leaving.root, row: leaving.row)] = leaving }
+        return last
+    }
+
     /// A record that left a root and is under it again by the end of the request has not left it.
-    private func comeBack(_ ledger: Ledger) throws {
-        guard !ledger.leavings.isEmpty else { return }
-        for entry in ledger.entries where entry.isTouched {
-            let root = entry.root
-            if ledger.leavings.contains(where: { $0.root == root && $0.row == entry.row }) {
-                try statements.run("DELETE FROM leaving WHERE root = ? AND record = ?", [root, entry.row])
-            }
+    private func comeBack(_ ledger: Ledger, _ leavings: [Left: Ledger.Leaving]) throws {
+        guard !leavings.isEmpty else { return }
+        for place in ledger.entries.indices where ledger.entries[place].isTouched {
+            let left = Left(root: ledger.entries[place].root, row: ledger.entries[place].row)
+            guard leavings[left] != nil else { continue }
+            try statements.run("DELETE FROM leaving WHERE root = ? AND record = ?", [left.root, left.row])
         }
     }
 

@@ -20,6 +20,10 @@ struct Problem: Error, Sendable, Hashable {
     static func tooManyVerdictBytes(_ most: Int) -> Problem {
         tooLarge("the verdicts would take more than \(most) bytes; fewer changes at once")
     }
+    /// Decided, the request's changes would give new versions to more records than one turn may take. Nothing of it is done.
+    static func tooMuchFollows(_ most: Int) -> Problem {
+        tooLarge("the changes would pass on to more than \(most) records; fewer changes at once")
+    }
     static let notFound = Problem(status: 404, code: "notFound", detail: "there is nothing here")
 
     func with(_ name: String, _ text: String) -> Problem {

@@ -4,9 +4,14 @@ internal import NIOPosix
 internal import SyncServer
 
 /// The store on a thread of its own: SQLite waits for the disk there, one request after another, and the event loops
-/// go on. Syncs that wait while it works are done together, in one commit.
+/// go on. Accounts take turns there; syncs that wait while it works are done together, in one commit.
 final class StoreBackend: SyncBackend {
-    private typealias Waiting = (call: SyncCall, answer: CheckedContinuation<ServerReply, any Error>)
+    private enum Waiting: Sendable {
+        /// May be done together with others.
+        case sync(SyncCall, CheckedContinuation<ServerReply, any Error>)
+        /// Has the thread for itself; answers its caller, also where the thread has ended.
+        case other(@Sendable (NIOThreadPool.WorkItemState) -> Void)
+    }
 
     /// How many requests one commit takes at most, and how many bytes of them: nobody waits long for others.
     private static let mostTogether = 64
@@ -18,8 +23,8 @@ final class StoreBackend: SyncBackend {
     private let keeper: NIOThreadPool
     /// Reads pages before they are asked for, and packs them, while nobody waits for the store.
     private let reader: NIOThreadPool
-    /// Not yet taken by the thread, in the order in which they came.
-    private let waiting = NIOLockedValueBox(CircularBuffer<Waiting>())
+    /// Not yet taken by the thread.
+    private let waiting = NIOLockedValueBox(Turns<Waiting>())
 
     /// Takes the service over; it is closed by ``close()``.
     init(service: SyncService) {
@@ -47,33 +52,52 @@ final class StoreBackend: SyncBackend {
         }
     }
 
-    func sync(account: String, body: [UInt8]) async throws -> ServerReply {
-        try await withCheckedThrowingContinuation { answer in
-            waiting.withLockedValue { $0.append((SyncCall(account: account, body: body), answer)) }
-            // One call for each that waits; whoever finds nothing had its request done with another's.
-            thread.submit { [self] state in
-                switch state {
-                case .active: work()
-                case .cancelled: refuse()
-                }
+    /// How many wait for a turn.
+    var waitingCount: Int { waiting.withLockedValue(\.count) }
+
+    private func enter(_ next: Waiting, of account: String?) {
+        waiting.withLockedValue { $0.append(next, of: account) }
+        // One call for each that waits; whoever finds nothing had its request done with another's.
+        thread.submit { [self] state in
+            switch state {
+            case .active: work()
+            case .cancelled: refuse()
             }
         }
     }
 
+    /// One turn: whatever else it is that comes first, or syncs, of each account in its turn.
     private func work() {
-        let taken = waiting.withLockedValue { waiting -> [Waiting] in
-            var taken: [Waiting] = []
+        let taken = waiting.withLockedValue { waiting -> [(lane: String?, waiting: Waiting)] in
+            var taken: [(lane: String?, waiting: Waiting)] = []
             var bytes = 0
-            while let next = waiting.first, taken.count < Self.mostTogether,
-                taken.isEmpty || bytes + next.call.body.count <= Self.mostBytesTogether
-            {
-                bytes += next.call.body.count
-                taken.append(waiting.removeFirst())
+            while taken.count < Self.mostTogether, let next = waiting.first {
+                guard case .sync(let call, _) = next else {
+                    if taken.isEmpty, let other = waiting.removeFirst() { taken.append(other) }
+                    break
+                }
+                guard taken.isEmpty || bytes + call.body.count <= Self.mostBytesTogether else { break }
+                bytes += call.body.count
+                if let sync = waiting.removeFirst() { taken.append(sync) }
             }
             return taken
         }
+        if case .other(let work)? = taken.first?.waiting { return work(.active) }
         guard !taken.isEmpty else { return }
-        for (waiting, reply) in zip(taken, service.sync(taken.map(\.call))) { waiting.answer.resume(returning: reply) }
+        sync(taken)
+    }
+
+    private func sync(_ taken: [(lane: String?, waiting: Waiting)]) {
+        var calls: [SyncCall] = []
+        var answers: [CheckedContinuation<ServerReply, any Error>] = []
+        for case (_, .sync(let call, let answer)) in taken {
+            calls.append(call)
+            answers.append(answer)
+        }
+        let replies = service.syncFirst(of: calls)
+        // Whoever is put back is taken by one of the calls of those that are answered here.
+        if replies.count < taken.count { waiting.withLockedValue { $0.putBack(Array(taken[replies.count...])) } }
+        for (answer, reply) in zip(answers, replies) { answer.resume(returning: reply) }
         readAhead()
         service.tidy()
         if service.isLogLong { keeper.submit { [service] state in if case .active = state { service.bringLogIn() } } }
@@ -81,27 +105,49 @@ final class StoreBackend: SyncBackend {
 
     /// The thread has ended.
     private func refuse() {
-        let all = waiting.withLockedValue { waiting -> [Waiting] in
-            defer { waiting.removeAll() }
-            return Array(waiting)
+        for waiting in waiting.withLockedValue({ $0.removeAll() }) {
+            switch waiting {
+            case .sync(_, let answer): answer.resume(throwing: NIOThreadPoolError.ThreadPoolInactive())
+            case .other(let work): work(.cancelled)
+            }
         }
-        for waiting in all { waiting.answer.resume(throwing: NIOThreadPoolError.ThreadPoolInactive()) }
+    }
+
+    func sync(account: String, body: [UInt8]) async throws -> ServerReply {
+        try await withCheckedThrowingContinuation { answer in
+            enter(.sync(SyncCall(account: account, body: body), answer), of: account)
+        }
+    }
+
+    /// Something else than a sync, when its account has its turn.
+    private func take<Result: Sendable>(
+        turnOf account: String?, _ work: @escaping @Sendable () throws -> Result
+    ) async throws -> Result {
+        try await withCheckedThrowingContinuation { answer in
+            enter(
+                .other { state in
+                    guard case .active = state else {
+                        return answer.resume(throwing: NIOThreadPoolError.ThreadPoolInactive())
+                    }
+                    answer.resume(with: Swift.Result(catching: work))
+                }, of: account)
+        }
     }
 
     func rest(account: String, request: RESTRequest) async throws -> ServerReply {
-        try await thread.runIfActive { [service] in service.rest(account: account, request: request) }
+        try await take(turnOf: account) { [service] in service.rest(account: account, request: request) }
     }
 
     func currentVersion(account: String) async throws -> Int64 {
-        try await thread.runIfActive { [service] in try service.currentVersion(account: account) }
+        try await take(turnOf: account) { [service] in try service.currentVersion(account: account) }
     }
 
     func checkHealth() async throws {
-        try await thread.runIfActive { [service] in try service.checkHealth() }
+        try await take(turnOf: nil) { [service] in try service.checkHealth() }
     }
 
     func prune() async throws {
-        try await thread.runIfActive { [service] in try service.prune() }
+        try await take(turnOf: nil) { [service] in try service.prune() }
     }
 
     func commits(account: String) -> any AsyncSequence<Commit, Never> & Sendable {
