@@ -43,6 +43,8 @@ import Testing
         let delta = FieldDelta(old: ["a", "b"], new: ["b", "c"], rule: .union)
         #expect(DeltaCalculator().rebase(delta, onto: ["a", "b", "x"]) == ["b", "x", "c"])
         #expect(DeltaCalculator().rebase(FieldDelta(old: ["a"], new: [], rule: .union), onto: .null) == [])
+        // No value is a set without elements, too.
+        #expect(DeltaCalculator().rebase(FieldDelta(old: ["a"], new: .null, rule: .union), onto: ["a", "x"]) == ["x"])
     }
 
     @Test("An unsent union that puts nothing in and takes nothing out leaves what is there, and be it no value")

@@ -56,18 +56,16 @@ public struct LastWriterDeltas: DeltaCalculation {
     }
 
     /// `base` with what the delta put in added and what it took out removed, in order of first putting in; `base` itself, and be it
-    /// no value, where it did neither (decision 176).
+    /// no value, where it did neither (decision 176). No value counts as the empty array, as on the server; `nil` where the
+    /// delta's is neither.
     private static func union(_ delta: FieldDelta, onto base: FieldValue) -> FieldValue? {
-        guard case .array(let new) = delta.new else { return nil }
-        let old: [FieldValue] = if case .array(let elements)? = delta.old { elements } else { [] }
-        let present: [FieldValue] = if case .array(let elements) = base { elements } else { [] }
+        guard let new = delta.new.elements else { return nil }
+        let old = (delta.old ?? .null).elements ?? []
         let removed = old.filter { element in !new.contains { $0.isSame(as: element) } }
         let added = new.filter { element in !old.contains { $0.isSame(as: element) } }
         if removed.isEmpty, added.isEmpty { return base }
-        var result = present.filter { element in !removed.contains { $0.isSame(as: element) } }
-        for element in added {
-            if !result.contains(where: { $0.isSame(as: element) }) { result.append(element) }
-        }
+        var result = (base.elements ?? []).filter { element in !removed.contains { $0.isSame(as: element) } }
+        for element in added where !result.contains(where: { $0.isSame(as: element) }) { result.append(element) }
         return .array(result)
     }
 }
@@ -75,6 +73,15 @@ public struct LastWriterDeltas: DeltaCalculation {
 extension FieldValue {
     /// 0 in place of no value: a field that nothing was added to yet.
     fileprivate var orZero: FieldValue { isNull ? .int(0) : self }
+
+    /// The elements of a set; `nil` for what is none.
+    fileprivate var elements: [FieldValue]? {
+        switch self {
+        case .null: []
+        case .array(let elements): elements
+        default: nil
+        }
+    }
 
     /// The number as a double; null counts as 0; `nil` for what is no number.
     var number: Double? {

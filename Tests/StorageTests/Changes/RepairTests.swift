@@ -113,6 +113,26 @@ import Testing
         #expect(try fixture.text("SELECT base FROM sync_record WHERE id = 'c1'") == nil)
     }
 
+    @Test("QUE-04 taking back a sent union over no value takes out its own elements, and nobody else's")
+    func invertedUnion() async throws {
+        let fixture = try Fixture()
+        try await fixture.applyBoard()
+        try fixture.sql("UPDATE card SET labels = '[\"x\"]' WHERE id = 'c1'")
+        let sent = try await fixture.claim().keys[0]
+        try await fixture.settle((sent, .unanswered))
+        try await fixture.apply(
+            record("card", "c1", 4, ["name": "Card", "idList": "l1", "pos": 1.0, "votes": 1, "labels": ["y"]]))
+        #expect(try fixture.card("labels") == #"["y","x"]"#)
+        guard case .inverse = try await fixture.store.cancel(sent) else {
+            Issue.record("no inverse")
+            return
+        }
+        #expect(try fixture.card("labels") == #"["y"]"#)
+        let inverse = try #require(try await fixture.store.queued().last).change
+        #expect(inverse.fields["labels"] == FieldDelta(old: ["y", "x"], new: ["y"], rule: .union))
+        try await fixture.drain()
+    }
+
     @Test("a cancelled delete brings the row back with its unsent edits; a create after it becomes an update")
     func cancelledDelete() async throws {
         let fixture = try Fixture()
