@@ -29,7 +29,7 @@ struct EffectWriter {
         try insert(made, ledger, account: account, &text)
         try link(links)
         let leavings = lastLeavings(of: ledger)
-        for leaving in leavings.values.sorted(by: { $0.version < $1.version }) {
+        for leaving in leavings.values.sorted(by: { ($0.version, $0.root, $0.row) < ($1.version, $1.root, $1.row) }) {
             try statements.run(
                 "INSERT OR REPLACE INTO leaving(root, record, version, at) VALUES (?, ?, ?, ?)",
                 [leaving.root, leaving.row, leaving.version, nowMilliseconds])
