@@ -287,6 +287,16 @@ struct RecordWork {
         if let next { try next.write(db, record) } else { try StoredRecord.delete(db, record) }
     }
 
+    /// Brings the row of a dead record, which something under it keeps, to what is known of it without what was taken back.
+    /// - Returns: whether it changed.
+    /// - Throws: as ``writeRow(_:)``.
+    func writeKeptRow(_ db: Database) throws -> Bool {
+        guard let row else { return false }
+        let values = shown.fields.filter { name, value in row[name].map { !$0.isSame(as: value) } ?? false }
+        guard !values.isEmpty else { return false }
+        return try RowWriter.applying(db) { try RowWriter(entity).update(db, record.id, values) }
+    }
+
     /// Brings the row to what it is to show.
     /// - Returns: whether it changed.
     /// - Throws: ``ValueMismatch``, or a constraint's `DatabaseError`: then the row is as it was.

@@ -23,7 +23,7 @@ struct RowsAtRest {
                 if try missingParent(db, of: work) != nil {
                     waiting.append(work)
                 } else {
-                    guard let hasChanged = try attempt(db, work) else { continue }
+                    guard let hasChanged = try attempt(db, work, { try work.writeRow($0) }) else { continue }
                     if hasChanged { touched.append(work.record) }
                     if hasHeld { try forgetTaken(db, work) }
                 }
@@ -63,13 +63,15 @@ struct RowsAtRest {
         try HeldRecords.forget(db, work.record)
     }
 
-    /// Writes a live row, or holds the record.
+    /// Writes a row, or holds the record.
     /// - Returns: whether the row changed; `nil` where the record is held.
-    private func attempt(_ db: Database, _ work: RecordWork) throws -> Bool? {
+    private func attempt(
+        _ db: Database, _ work: RecordWork, _ write: (Database) throws -> Bool
+    ) throws -> Bool? {
         var changed: Bool?
         do {
             try db.inSavepoint {
-                changed = try work.writeRow(db)
+                changed = try write(db)
                 return .commit
             }
         } catch let error as ValueMismatch {
@@ -110,7 +112,13 @@ struct RowsAtRest {
     /// Takes a row away with what is under it, unless something there has unsent changes.
     private func remove(_ db: Database, _ work: RecordWork, _ touched: inout [RecordKey]) throws {
         let family = Family(schema: table.schema)
-        guard try !family.hasUnsent(db, under: work.record) else { return try hold(db, work, .unsentUnder) }
+        guard try !family.hasUnsent(db, under: work.record) else {
+            // The row stays for them, and shows nothing that was taken back (seed 50668).
+            if try missingParent(db, of: work) == nil, try attempt(db, work, { try work.writeKeptRow($0) }) == true {
+                touched.append(work.record)
+            }
+            return try hold(db, work, .unsentUnder)
+        }
         let below = try family.known(db, under: work.record)
         try RowWriter.applying(db) { touched += try family.removeRows(db, under: work.record) }
         if try work.writeRow(db) { touched.append(work.record) }

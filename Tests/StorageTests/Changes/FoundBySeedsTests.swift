@@ -173,6 +173,21 @@ struct FoundBySeedsTests {
         #expect(last.operation == .delete && last.id != first)
     }
 
+    @Test(
+        "Seed 50668: a dead record that stays for what is unsent under it shows nothing of an edit that was taken back")
+    func takenBackOnTheDead() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("INSERT INTO card (id, name, idList) VALUES ('n', 'N', 'l1')")
+        try f.sql("UPDATE list SET name = 'Mine' WHERE id = 'l1'")
+        try await f.apply(record("list", "l1", 7, [:], .deleted))
+        #expect(try f.text("SELECT name FROM list") == "Mine")
+        let edit = try #require(try f.changes().last { $0.record.id == "l1" })
+        _ = try await f.store.cancel(edit.id)
+        #expect(try f.text("SELECT name FROM list") == "List")
+        #expect(try f.int("SELECT count(*) FROM card WHERE id = 'n'") == 1)
+    }
+
     @Test("Seed 26: what a retried delete took along does not wait once the delete is done")
     func retriedDeleteIsDone() async throws {
         let f = try Fixture()
