@@ -13,12 +13,12 @@ struct PullsOfRootsTests {
     /// A page for the roots that are asked for now.
     @discardableResult
     private func page(
-        _ f: Fixture, _ records: ServerRecord..., upTo version: Int64, hasMore: Bool = false
+        _ f: Fixture, _ records: ServerRecord..., upTo version: Int64, hasMore: Bool = false,
+        epoch: String = Fixture.epoch
     ) async throws -> SliceReport {
         let asked = try await f.store.position().scopes
         return try await f.store.apply(
-            PageSlice(
-                records: records, from: 0, checkpoint: version, epoch: Fixture.epoch, scopes: asked, hasMore: hasMore))
+            PageSlice(records: records, from: 0, checkpoint: version, epoch: epoch, scopes: asked, hasMore: hasMore))
     }
 
     private func list(_ id: String, _ version: Int64, in board: String) -> ServerRecord {
@@ -281,6 +281,35 @@ struct PullsOfRootsTests {
                 records: [board, list] + told, from: 0, checkpoint: 11, epoch: Fixture.epoch, scopes: asked))
         #expect(!last.asksAgain)
         #expect(try f.hasCard() == isThere)
+    }
+
+    @Test(
+        "DL-21 DL-10 seed 52973: what stayed after a pass over another history is looked for, although no version of it is held",
+        arguments: [false, true])
+    func stayedInAnotherHistory(isThere: Bool) async throws {
+        let f = try await Fixture.twoBoards()
+        try await f.store.setScopes([one])
+        try f.sql("UPDATE list SET name = 'Mine' WHERE id = 'l1'")
+        try f.sql("INSERT INTO card (id, name, idList, pos) VALUES ('c9', 'Card', 'l1', 9)")
+        let sent = try await f.claim()
+        try await f.settle((sent.keys[0], .unanswered), (sent.keys[1], .unanswered))
+        try await f.store.beginFullPass(epoch: "e-2")
+        // In the history before, somebody had moved the list here from a root that is not asked for; or what is this device's own is left out.
+        let board = record("board", "b1", 1, ["name": "Board"])
+        try await page(f, board, upTo: 3, epoch: "e-2")
+        _ = try await f.store.endFullPass(confirmed: true)
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .applied(4)), (claim.keys[1], .applied(5)))
+        #expect(try await page(f, upTo: 5, epoch: "e-2").asksAgain)
+        #expect(try await f.store.position().scopes == ["board:b1": 0])
+        let mine = record("list", "l1", 4, ["name": "Mine", "idBoard": "b1", "pos": 1.0])
+        if isThere {
+            try await page(f, board, mine, card("c9", 5, in: "l1"), upTo: 5, epoch: "e-2")
+        } else {
+            try await page(f, board, upTo: 5, epoch: "e-2")
+        }
+        #expect(try f.text("SELECT name FROM list") == (isThere ? "Mine" : nil))
+        #expect(try f.text("SELECT id FROM card") == (isThere ? "c9" : nil))
     }
 
     @Test(
