@@ -303,7 +303,11 @@ final class SliceApplier {
             return .held(.unsent, "its unsent changes refer to \(missing), which is not here")
         }
         if shown.isLive {
-            try table.writer.upsert(db, record.key.id, shown.fields)
+            // A record that another history does not have is dead, also where its row cannot be without some of it (seed 59411).
+            let kept =
+                isLoss && record.presence != .live
+                ? try table.writer.indispensable(db, of: row, without: shown.fields) : [:]
+            try table.writer.upsert(db, record.key.id, shown.fields.merging(kept) { $1 })
         } else if row != nil {
             let family = Family(schema: context.schema)
             guard try !family.hasUnsent(db, under: record.key) else {

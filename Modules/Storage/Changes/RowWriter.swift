@@ -49,6 +49,16 @@ struct RowWriter {
         try db.columns(in: entity.table).contains { $0.name == field.column && $0.isNotNull }
     }
 
+    /// What a row has in columns that must have a value, of those fields for which none is known any more: it stays.
+    func indispensable(
+        _ db: Database, of row: [String: FieldValue]?, without fields: [String: FieldValue]
+    ) throws -> [String: FieldValue] {
+        try row?.filter { name, value in
+            guard !value.isNull, fields[name]?.isNull != false, let field = entity.field(name) else { return false }
+            return try field.isRequired || refusesNull(db, field)
+        } ?? [:]
+    }
+
     /// The row's declared fields, or `nil` where there is none.
     func read(_ db: Database, _ id: String) throws -> [String: FieldValue]? {
         let columns = entity.fields.map { Self.quoted($0.column) }.joined(separator: ", ")
