@@ -54,6 +54,29 @@ struct FullPassTests {
         #expect(try f.text("SELECT pos FROM list") == nil)
     }
 
+    @Test(
+        "DL-09 DL-11 seed 59411: what stays of the history before for what is unsent under it, and is made again, is as it is made",
+        arguments: [false, true])
+    func stayedAndMadeAgain(isMerged: Bool) async throws {
+        let f = try await Fixture.twoLists()
+        try f.sql("INSERT INTO card (id, name, idList, pos) VALUES ('c9', 'Card', 'l1', 9)")
+        try await pass(f, epoch: "e-2", record("board", "b1", 1, ["name": "Board"]))
+        _ = try await f.store.endFullPass(confirmed: true)
+        #expect(try f.text("SELECT pos FROM list") != nil, "it shows on, as it was")
+        let lost = try await f.store.conflicts().filter { $0.kind == "lostByServer" && $0.record.id == "l1" }
+        #expect(lost.count == 1)
+        // Another device makes it again, and does not say where it stands; then this one's edit is done.
+        try f.sql("UPDATE list SET name = 'Mine' WHERE id = 'l1'")
+        let theirs = record("list", "l1", 6, ["name": "Mine", "idBoard": "b1"])
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .applied(5)), (claim.keys[1], isMerged ? .merged(theirs) : .applied(6)))
+        _ = try await f.store.apply(PageSlice(records: [theirs], from: 1, checkpoint: 6, epoch: "e-2"))
+        #expect(try f.text("SELECT name FROM list") == "Mine")
+        #expect(try f.text("SELECT pos FROM list") == nil)
+        #expect(try f.text("SELECT id FROM card") == "c9")
+        #expect(try await f.store.conflicts().filter { $0.kind == "lostByServer" && $0.record.id == "l1" }.count == 1)
+    }
+
     @Test("DL-10 an empty pass, or the loss of more than a fifth, waits for the app's word")
     func guarded() async throws {
         let f = try Fixture()

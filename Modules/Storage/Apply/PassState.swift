@@ -9,14 +9,19 @@ struct PassState {
     var isRunning: Bool
     /// The pass began with another epoch: what was in step and is not brought as it was is journalled.
     var isOfNewEpoch: Bool
+    /// Another history came once: a version of 0 is held of what it has not told of yet.
+    var isInOtherHistory: Bool
 
     var journalsLosses: Bool { isRunning && isOfNewEpoch }
 
     static func read(_ db: Database) throws -> PassState {
         let number = try Meta.integer(db, .pass) ?? 0
         let isRunning = try Meta.integer(db, .passRuns) == 1
-        let epochPass = try isRunning ? Meta.integer(db, .epochPass) : nil
-        return PassState(number: number, isRunning: isRunning, isOfNewEpoch: epochPass == number)
+        // Without a pass there was no other history.
+        let epochPass = try number > 0 ? Meta.integer(db, .epochPass) : nil
+        return PassState(
+            number: number, isRunning: isRunning, isOfNewEpoch: isRunning && epochPass == number,
+            isInOtherHistory: epochPass != nil)
     }
 
     /// Whether this pass has not brought the record yet.

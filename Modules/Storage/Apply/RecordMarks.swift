@@ -35,10 +35,10 @@ final class RecordMarks {
     }
 
     /// Looks at all records of a slice, in their order. Where all are newer than anything that is held, as in a first
-    /// download, nobody need ask for their versions.
+    /// download, nobody need ask for their versions; but for those of 0, which what another history left has.
     func look(at records: [ServerRecord]) throws -> [Look] {
         let highest = try Meta.integer(db, .highest) ?? .max
-        let isNew = !pass.isRunning && records.allSatisfy { $0.version > highest }
+        let isNew = !pass.isRunning && !pass.isInOtherHistory && records.allSatisfy { $0.version > highest }
         guard hasQueue || !isNew else { return Array(repeating: Look(), count: records.count) }
         var looks = Array(repeating: Look(), count: records.count)
         var unsentPlaces: [Int] = []

@@ -59,7 +59,8 @@ final class SliceApplier {
         // A record that stands twice in a slice must not meet what was known before the slice.
         var highest = Int64.min
         var taken = 0
-        for (record, look) in zip(records, looks) {
+        for (each, look) in zip(records, looks) {
+            let record = try whole(each, look)
             // Records of one version are never parted: a checkpoint stands at it.
             if taken > 0, taken % 4 == 0, record.version > highest, let isOver, isOver() { break }
             taken += 1
@@ -340,14 +341,11 @@ final class SliceApplier {
         } else if hasQueue {
             if try Base.hasRemaining(db, record.key) { return try rebase(record, table) }
             if try Removal.hasUnsentBelow(db, record.key, context.schema) {
+                try noteLoss(record.key, stored, table)
                 return .held(.unsent, "something under it has unsent changes")
             }
         }
-        if pass.journalsLosses, let stored, try pass.isNew(db, record.key),
-            let row = try table.writer.read(db, record.key.id)
-        {
-            try noteLoss(record.key, row, stored)
-        }
+        try noteLoss(record.key, stored, table)
         let below = try record.presence == .deleted ? unsaid(under: record.key) : []
         do {
             if try Removal.remove(db, record.key, context.schema) { report.deleted += 1 }
@@ -448,31 +446,6 @@ final class SliceApplier {
                 winner: "mine", rule: each.rule, at: now)
         }
         report.conflicts += conflicts.count
-    }
-
-    /// History was replaced, and the server has other values than were in step.
-    private func noteLosses(_ record: ServerRecord, _ before: RecordState, _ entity: EntitySchema)
-        throws
-    {
-        for field in entity.fields {
-            let mine = before.fields[field.name] ?? .null
-            let theirs = record.fields[field.name] ?? .null
-            guard !mine.isSame(as: theirs) else { continue }
-            try Journal.conflict(
-                db, .lostByServer, change: nil, record.key, field: field.name, mine: mine, theirs: theirs,
-                winner: "theirs", rule: field.rule, at: now)
-        }
-    }
-
-    /// History was replaced, and the server does not have the record.
-    private func noteLoss(_ key: RecordKey, _ row: [String: FieldValue], _ stored: StoredRecord)
-        throws
-    {
-        let all = row.merging(stored.extra, uniquingKeysWith: { mine, _ in mine })
-        try Journal.conflict(
-            db, .lostByServer, change: nil, key, field: nil, mine: .object(all), theirs: nil,
-            winner: "theirs",
-            rule: .lastWriter, at: now)
     }
 }
 

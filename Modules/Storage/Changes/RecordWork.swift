@@ -316,7 +316,7 @@ struct RecordWork {
             if let present = row?[field.name], !present.isNull { values[field.name] = .null }
         }
         // A create that names no value of a column that must have one says nothing of it: what is there stays.
-        if row != nil, version == 0 {
+        if row != nil, before?.version ?? 0 == 0 {
             for field in entity.fields where values[field.name]?.isNull == true {
                 if try writer.refusesNull(db, field) { values[field.name] = nil }
             }

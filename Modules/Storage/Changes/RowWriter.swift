@@ -49,6 +49,11 @@ struct RowWriter {
         try db.columns(in: entity.table).contains { $0.name == field.column && $0.isNotNull }
     }
 
+    /// The fields that a row may be without.
+    func dispensable(_ db: Database) throws -> [FieldSchema] {
+        try entity.fields.filter { try !$0.isRequired && !refusesNull(db, $0) }
+    }
+
     /// What a row has in columns that must have a value, of those fields for which none is known any more: it stays.
     func indispensable(
         _ db: Database, of row: [String: FieldValue]?, without fields: [String: FieldValue]

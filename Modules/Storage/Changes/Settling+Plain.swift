@@ -99,7 +99,7 @@ private struct Walk {
 
     private static let sql = """
         SELECT c.position, c.key,
-          c.operation <> 2 AND r.base IS NULL AND NOT EXISTS (
+          c.operation <> 2 AND r.base IS NULL AND (c.operation = 0 OR r.version IS NOT 0) AND NOT EXISTS (
             SELECT 1 FROM sync_change e WHERE e.entity = c.entity AND e.id = c.id AND e.position < c.position),
           r.version, coalesce(c.baseVersion, 0), c.entity, c.id
         FROM sync_change c LEFT JOIN sync_record r ON r.entity = c.entity AND r.id = c.id

@@ -33,6 +33,8 @@ struct Settling {
     var places: [String: Int64] = [:]
     /// The full pass that runs.
     private(set) var pass: PassState?
+    /// Whether another history came once.
+    private(set) var isInOtherHistory = false
     /// Whether any record waits in `sync_held`.
     private(set) var hasHeld = false
     /// Whether the outcome at work is a repeated one.
@@ -49,6 +51,7 @@ struct Settling {
         hasAside = try QueueFigures.hasAside(db)
         let state = try PassState.read(db)
         pass = state.isRunning ? state : nil
+        isInOtherHistory = state.isInOtherHistory
         hasHeld = try !HeldRecords.isEmpty(db)
         let rest = try acknowledgeMany(db, outcomes)
         guard !rest.isEmpty else { return }
@@ -158,7 +161,8 @@ struct Settling {
             if let held, held.presence != .gone, held.version > work.version { _ = work.take(held) }
             let isPages = try isLeftToPass(db, change)
             if isPages { work.awaitPage() }
-            let isNext = !isPages && (work.version == change.baseVersion ?? 0 || raised.contains(change.record))
+            let isFollowing = work.version == change.baseVersion ?? 0 || raised.contains(change.record)
+            let isNext = isFollowing && !isPages && !isLeftOver(work, change)
             // A version that stands for an earlier change, too, is not held before that one has its verdict.
             let raises = isNext && !work.hasUncertain(before: change)
             let isGone = try version.map { try isForgotten(db, change, $0, work) } ?? false
@@ -216,7 +220,7 @@ struct Settling {
             } else if try record.presence == .live && isForgotten(db, change, record.version, work) {
                 try ChangeNotes.event(db, "died", of: change, now: now)
                 work.die(with: change, at: record.version)
-            } else if work.merge(change, into: record) {
+            } else if try work.merge(change, into: whole(record, db, work, change)) {
                 noteRaised(change.record)
             }
             if hasHeld, try HeldRecords.find(db, change.record)?.presence == .gone, record.presence == .live {
@@ -226,6 +230,25 @@ struct Settling {
         }
         try drop(db, change)
         try ChangeRows.release(db, blockedBy: change.key)
+    }
+
+    /// Whether nothing of the record is known in this history but what stayed of another one, and the change does not say all of it:
+    /// its version is not held before its page has come, as in a pass (seed 59411).
+    private func isLeftOver(_ work: RecordWork, _ change: StoredChange) -> Bool {
+        isInOtherHistory && work.stored?.version == 0 && change.operation == .update
+    }
+
+    /// The record of a verdict, with no value for what it does not name where nothing of it was known in this history.
+    private func whole(
+        _ record: ServerRecord, _ db: Database, _ work: RecordWork, _ change: StoredChange
+    ) throws -> ServerRecord {
+        guard isLeftOver(work, change), record.presence == .live else { return record }
+        var whole = record
+        for field in try RowWriter(work.entity).dispensable(db)
+        where record.fields[field.name] == nil && change.fields[field.name] == nil {
+            whole.fields[field.name] = .null
+        }
+        return whole
     }
 
     /// Whoever holds everything holds what a verdict shows to live, also where a tombstone had taken it; who holds chosen roots
