@@ -111,13 +111,39 @@ extension Store: ChangeRepair {
     public func retry(_ changeID: String) throws(StoreFailure) -> String {
         let now = now
         let (key, touched) = try performEngine("retrying a change") { db in
-            try context.deriving(db, now: now, ahead: context.records(db, of: [changeID])) {
+            try context.deriving(db, now: now, ahead: context.records(db, ofFailed: [changeID])) {
                 let retried = try context.changes.retry(db, changeID, now: now)
                 return ((retried.key, retried.touched), retried.touched)
             }
         }
         repaired(touched)
         return key
+    }
+
+    /// Asynchronous, as who has the store itself, and not the seam, would otherwise get the seam's own: one after another.
+    public func retry(_ changeIDs: [String]) async throws(StoreFailure) -> [RetryOutcome] {
+        do {
+            return try retryTogether(changeIDs)
+        } catch let failure where failure.code == Self.foreignKeyCode {
+            // One of them breaks a foreign key of the app's, which shows at the commit only: each by itself tells which.
+            var outcomes: [RetryOutcome] = []
+            for id in changeIDs {
+                do { outcomes.append(.retried(try retry(id))) } catch { outcomes.append(try RetryOutcome(error)) }
+            }
+            return outcomes
+        }
+    }
+
+    private func retryTogether(_ changeIDs: [String]) throws(StoreFailure) -> [RetryOutcome] {
+        let now = now
+        let (outcomes, touched) = try performEngine("retrying changes") { db in
+            try context.deriving(db, now: now, ahead: context.records(db, ofFailed: changeIDs)) {
+                let retried = try context.changes.retry(db, changeIDs, now: now)
+                return ((retried.outcomes, retried.touched), retried.touched)
+            }
+        }
+        repaired(touched)
+        return outcomes
     }
 
     public func discard(_ changeID: String) throws(StoreFailure) -> [String] {

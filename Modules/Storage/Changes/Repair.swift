@@ -60,6 +60,32 @@ extension ChangeTable {
         return (result, settling.touched)
     }
 
+    /// The same for several, one after another: what one that cannot be retried has done is taken back, and no more.
+    /// - Returns: what came of each, and the records whose rows changed.
+    /// - Throws: what is no single change's.
+    func retry(
+        _ db: Database, _ keys: [String], now: Int64
+    ) throws -> (outcomes: [RetryOutcome], touched: [RecordKey]) {
+        var outcomes: [RetryOutcome] = []
+        var touched: [RecordKey] = []
+        for key in keys {
+            do {
+                var retried: (key: String, touched: [RecordKey]) = (key, [])
+                try db.inSavepoint {
+                    retried = try retry(db, key, now: now)
+                    return .commit
+                }
+                outcomes.append(.retried(retried.key))
+                touched += retried.touched
+            } catch {
+                // Of some failures SQLite ends the whole transaction.
+                guard db.isInsideTransaction else { throw error }
+                outcomes.append(try RetryOutcome(StoreFailure(error, while: "retrying a change")))
+            }
+        }
+        return (outcomes, touched)
+    }
+
     /// Gives a failed change up, with what needs it; rows go back to base plus what remains.
     /// - Returns: the keys of all that was discarded, and the records whose rows changed.
     /// - Throws: ``StoreFailure``: `notFound` for a change that is not there, `invalid` for one that is not set aside,

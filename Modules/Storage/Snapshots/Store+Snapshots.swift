@@ -72,6 +72,17 @@ extension ApplyContext {
         return try Row.fetchAll(db.cachedStatement(sql: sql), arguments: [list]).map { RecordKey($0[0], $0[1]) }
     }
 
+    /// The records of these changes, which are set aside; empty where nothing is derived.
+    func records(_ db: Database, ofFailed changes: [String]) throws -> [RecordKey] {
+        guard !snapshots.isEmpty, !changes.isEmpty else { return [] }
+        let sql = """
+            SELECT DISTINCT entity, id FROM sync_failure JOIN sync_change USING (key, position)
+            WHERE key IN (SELECT value FROM json_each(?))
+            """
+        let list = try FieldValue.array(changes.map(FieldValue.string)).jsonText()
+        return try Row.fetchAll(db.cachedStatement(sql: sql), arguments: [list]).map { RecordKey($0[0], $0[1]) }
+    }
+
     /// The account's data goes out of the file, and what follows from it; a builder that throws keeps it from being done.
     func emptySnapshots(_ db: Database) throws {
         for planned in snapshots.planned { try planned.builder.setUp(db) }
