@@ -108,6 +108,11 @@ extension Store: ChangeRepair {
         try look("reading what needs a change") { db in try context.changes.dependants(db, of: changeID) }
     }
 
+    /// Asynchronous as ``retry(_:)-([String])`` is.
+    public func dependants(of changeIDs: [String]) async throws(StoreFailure) -> [[String]] {
+        try look("reading what needs changes") { db in try context.changes.dependants(db, of: changeIDs) }
+    }
+
     public func retry(_ changeID: String) throws(StoreFailure) -> String {
         let now = now
         let (key, touched) = try performEngine("retrying a change") { db in

@@ -33,9 +33,17 @@ extension ChangeTable {
     }
 
     /// The changes that would go with this one; itself not among them.
-    func dependants(_ db: Database, of key: String) throws -> [String] {
+    func dependants(_ db: Database, of key: String) throws -> [String] { try dependants(db, of: key, in: nil) }
+
+    /// The same of several, in their order; the queue is looked through once.
+    func dependants(_ db: Database, of keys: [String]) throws -> [[String]] {
+        let graph = keys.count > 1 ? try NeedGraph(db, schema) : nil
+        return try keys.map { try dependants(db, of: $0, in: graph) }
+    }
+
+    private func dependants(_ db: Database, of key: String, in graph: NeedGraph?) throws -> [String] {
         guard let change = try find(db, key) else { return [] }
-        let parting = try Parting(db, of: change, schema)
+        let parting = try Parting(db, of: change, schema, in: graph)
         let isDecided = try Failures.find(db, key: key)?.doubt == Failures.Doubt.none
         return (parting.going + parting.emptied(schema, isDecided: isDecided)).map(\.key).filter { $0 != key }
     }

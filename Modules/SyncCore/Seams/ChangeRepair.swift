@@ -9,6 +9,8 @@ public protocol ChangeRepair: Sendable {
     /// The changes that would go with this one: what is under its record, where it is that one's create, and the members of its
     /// unit. What merely refers to the record is none of it; where the implementer has rows, nor is what has moved away since.
     func dependants(of changeID: String) async throws(StoreFailure) -> [String]
+    /// The same of several, in their order, from one look at the queue; by default a look each.
+    func dependants(of changeIDs: [String]) async throws(StoreFailure) -> [[String]]
     /// Puts a successor of a failed change in its place (or the change itself, where it is uncertain), and frees what it blocked.
     /// - Returns: the key of what is in the queue now.
     func retry(_ changeID: String) async throws(StoreFailure) -> String
@@ -28,6 +30,12 @@ public protocol ChangeRepair: Sendable {
 }
 
 extension ChangeRepair {
+    public func dependants(of changeIDs: [String]) async throws(StoreFailure) -> [[String]] {
+        var dependants: [[String]] = []
+        for id in changeIDs { dependants.append(try await self.dependants(of: id)) }
+        return dependants
+    }
+
     public func retry(_ changeIDs: [String]) async throws(StoreFailure) -> [RetryOutcome] {
         var outcomes: [RetryOutcome] = []
         for id in changeIDs {

@@ -13,6 +13,11 @@ extension UploadQueue {
         try await log.dependants(of: changeID)
     }
 
+    /// The same of several, in their order.
+    public func dependants(of changeIDs: [String]) async throws(StoreFailure) -> [[String]] {
+        try await log.dependants(of: changeIDs)
+    }
+
     /// Puts a failed change back in its place, as a successor, and frees what it blocked.
     /// - Returns: the key under which it goes now.
     @discardableResult

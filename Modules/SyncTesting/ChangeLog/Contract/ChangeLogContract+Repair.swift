@@ -18,6 +18,8 @@ extension ChangeLogContract {
             let create = try await refusedBoard(subject)
             let dependants = try await subject.log.dependants(of: create)
             try expect.equal(dependants.count, 2, "dependants")
+            let several = try await subject.log.dependants(of: [dependants[1], create])
+            try expect.equal(several, [[], dependants], "dependants of several")
             let gone = try await subject.log.discard(create)
             try expect.equal(Set(gone), Set(dependants + [create]), "discarded")
             let summary = try await subject.log.summary()
