@@ -116,7 +116,7 @@ extension Store: ChangeRepair {
     public func retry(_ changeID: String) throws(StoreFailure) -> String {
         let now = now
         let (key, touched) = try performEngine("retrying a change") { db in
-            try context.deriving(db, now: now, ahead: context.records(db, ofFailed: [changeID])) {
+            try context.deriving(db, now: now, ahead: context.records(db, of: [changeID])) {
                 let retried = try context.changes.retry(db, changeID, now: now)
                 return ((retried.key, retried.touched), retried.touched)
             }
@@ -142,7 +142,7 @@ extension Store: ChangeRepair {
     private func retryTogether(_ changeIDs: [String]) throws(StoreFailure) -> [RetryOutcome] {
         let now = now
         let (outcomes, touched) = try performEngine("retrying changes") { db in
-            try context.deriving(db, now: now, ahead: context.records(db, ofFailed: changeIDs)) {
+            try context.deriving(db, now: now, ahead: context.records(db, of: changeIDs)) {
                 let retried = try context.changes.retry(db, changeIDs, now: now)
                 return ((retried.outcomes, retried.touched), retried.touched)
             }
@@ -167,7 +167,8 @@ extension Store: ChangeRepair {
     public func cancel(_ changeID: String) throws(StoreFailure) -> CancelOutcome {
         let now = now
         let (outcome, touched) = try performWithHeld("cancelling a change") { db, isRetrying in
-            try context.deriving(db, now: now, ahead: context.records(db, of: [changeID])) {
+            let change = try context.snapshots.isEmpty ? nil : context.changes.find(db, changeID)
+            return try context.deriving(db, now: now, ahead: change.map { [$0.record] } ?? []) {
                 let cancelled = try context.changes.cancel(db, changeID, now: now)
                 let touched = cancelled.touched + (isRetrying ? try retryHeld(db, now) : [])
                 return ((cancelled.outcome, touched), touched)
