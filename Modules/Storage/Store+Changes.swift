@@ -108,6 +108,11 @@ extension Store: ChangeRepair {
         try look("reading what needs a change") { db in try context.changes.dependants(db, of: changeID) }
     }
 
+    /// Asynchronous as ``retry(_:)-([String])`` is.
+    public func dependants(of changeIDs: [String]) async throws(StoreFailure) -> [[String]] {
+        try look("reading what needs changes") { db in try context.changes.dependants(db, of: changeIDs) }
+    }
+
     public func retry(_ changeID: String) throws(StoreFailure) -> String {
         let now = now
         let (key, touched) = try performEngine("retrying a change") { db in
@@ -118,6 +123,32 @@ extension Store: ChangeRepair {
         }
         repaired(touched)
         return key
+    }
+
+    /// Asynchronous, as who has the store itself, and not the seam, would otherwise get the seam's own: one after another.
+    public func retry(_ changeIDs: [String]) async throws(StoreFailure) -> [RetryOutcome] {
+        do {
+            return try retryTogether(changeIDs)
+        } catch let failure where failure.code == Self.foreignKeyCode {
+            // One of them breaks a foreign key of the app's, which shows at the commit only: each by itself tells which.
+            var outcomes: [RetryOutcome] = []
+            for id in changeIDs {
+                do { outcomes.append(.retried(try retry(id))) } catch { outcomes.append(try RetryOutcome(error)) }
+            }
+            return outcomes
+        }
+    }
+
+    private func retryTogether(_ changeIDs: [String]) throws(StoreFailure) -> [RetryOutcome] {
+        let now = now
+        let (outcomes, touched) = try performEngine("retrying changes") { db in
+            try context.deriving(db, now: now, ahead: context.records(db, of: changeIDs)) {
+                let retried = try context.changes.retry(db, changeIDs, now: now)
+                return ((retried.outcomes, retried.touched), retried.touched)
+            }
+        }
+        repaired(touched)
+        return outcomes
     }
 
     public func discard(_ changeID: String) throws(StoreFailure) -> [String] {
@@ -136,7 +167,8 @@ extension Store: ChangeRepair {
     public func cancel(_ changeID: String) throws(StoreFailure) -> CancelOutcome {
         let now = now
         let (outcome, touched) = try performWithHeld("cancelling a change") { db, isRetrying in
-            try context.deriving(db, now: now, ahead: context.records(db, of: [changeID])) {
+            let change = try context.snapshots.isEmpty ? nil : context.changes.find(db, changeID)
+            return try context.deriving(db, now: now, ahead: change.map { [$0.record] } ?? []) {
                 let cancelled = try context.changes.cancel(db, changeID, now: now)
                 let touched = cancelled.touched + (isRetrying ? try retryHeld(db, now) : [])
                 return ((cancelled.outcome, touched), touched)

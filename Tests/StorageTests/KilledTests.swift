@@ -116,6 +116,36 @@ struct KilledTests {
         #expect(outcomes.all == ["b1 uncertain b2 pending 0", "b2 uncertain 7"])
     }
 
+    @Test("QUE-03 several changes that are retried at once: all of them, or each is set aside as before")
+    func retrying() async throws {
+        let outcomes = Tally()
+        let keys = Tally()
+        let moments = try await kill { store in
+            try await store.write { db in
+                for id in ["b1", "b2", "b3"] {
+                    try db.execute(sql: "INSERT INTO board (id, name) VALUES (?, 'A')", arguments: [id])
+                }
+            }
+            let claim = try await store.settle(Settlement(), claim: ClaimLimits())
+            for key in claim.keys { keys.add(key) }
+            let refused = claim.keys.map { Settlement.Outcome(changeID: $0, kind: .refused()) }
+            _ = try await store.settle(Settlement(outcomes: refused), claim: nil)
+        } during: { store in
+            let retried = try await store.retry(keys.all)
+            #expect(retried.count == 3)
+        } check: { store in
+            let (failed, queued) = (try await store.failures(), try await store.queued())
+            outcomes.add("\(failed.count) \(queued.count)")
+            #expect(Set(failed.map(\.queued.change.id)).isSubset(of: keys.all))
+            #expect(Set(queued.map(\.change.id)).isDisjoint(with: keys.all))
+            // What it left can be retried.
+            for outcome in try await store.retry(keys.all) { if case .failed = outcome { Issue.record("\(outcome)") } }
+            #expect(try await store.queued().count == 3)
+        }
+        #expect(moments > 20)
+        #expect(outcomes.all == ["0 3", "3 0"])
+    }
+
     @Test("PRC-17 the making of a file: nothing, or all of it")
     func opening() async throws {
         let file = try TestFile()

@@ -171,6 +171,81 @@ private final class Bench: Sendable {
         try await bench.end()
     }
 
+    @Test("QUE-14 of many changes that are retried at once what is derived is made anew once")
+    func retried() async throws {
+        let bench = try Bench()
+        try await bench.fill()
+        try await bench.store.database.write { db in
+            for number in 0..<50 {
+                try db.execute(
+                    sql: "UPDATE card SET idList = ? WHERE id = ?",
+                    arguments: [number % 2 == 0 ? "l-1" : "l-2", number % 4 < 2 ? "c-1" : "c-2"])
+                try db.execute(sql: "INSERT INTO card (id, idList) VALUES (?, 'l-1')", arguments: ["n-\(number)"])
+            }
+        }
+        let claim = try await bench.store.settle(Settlement(), claim: ClaimLimits())
+        let reason = SetAsideReason(code: "invalid", message: "no")
+        let refused = claim.changes.map {
+            Settlement.Outcome(changeID: $0.change.id, kind: .setAside(reason, staysUncertain: false))
+        }
+        _ = try await bench.store.settle(Settlement(outcomes: refused), claim: nil)
+        let ids = try await bench.store.failures().map(\.queued.change.id)
+        #expect(ids.count >= 50)
+        _ = bench.log.take()
+        let outcomes = try await bench.store.retry(ids)
+        #expect(outcomes.count == ids.count)
+        // Once for what was there before, once for what came of it.
+        #expect(bench.log.take().filter { $0.hasPrefix("listCount") }.count <= 2)
+        let counts = try await bench.store.database.read { db in
+            try Row.fetchAll(db, sql: "SELECT id, (SELECT count(*) FROM card WHERE idList = list.id) FROM list").map {
+                ($0[0] as String, $0[1] as Int)
+            }
+        }
+        #expect(try bench.counts("listCount") == Dictionary(uniqueKeysWithValues: counts))
+        try await bench.end()
+    }
+
+    private final class Recorder: @unchecked Sendable {
+        // Sendable: written by the one connection that writes, and read after it.
+        var statements: Set<String> = []
+    }
+
+    @Test("QUE-14 what a verdict or a repair may touch is found without a walk over the queue")
+    func plans() async throws {
+        let bench = try Bench()
+        try await bench.fill()
+        try await bench.store.database.write { db in
+            for number in 0..<4 {
+                try db.execute(sql: "INSERT INTO card (id, idList) VALUES (?, 'l-1')", arguments: ["n-\(number)"])
+            }
+        }
+        let recorder = Recorder()
+        try await bench.store.database.writeWithoutTransaction { db in
+            db.trace { if case .statement(let statement) = $0 { recorder.statements.insert(statement.sql) } }
+        }
+        let keys = try await bench.store.settle(Settlement(), claim: ClaimLimits()).changes.map(\.change.id)
+        let reason = SetAsideReason(code: "invalid", message: "no")
+        let refused = keys.map {
+            Settlement.Outcome(changeID: $0, kind: .setAside(reason, staysUncertain: false))
+        }
+        _ = try await bench.store.settle(Settlement(outcomes: refused), claim: nil)
+        _ = try await bench.store.retry(keys[0])
+        _ = try await bench.store.retry(Array(keys[1...2]))
+        _ = try await bench.store.discard(keys[3])
+        try await bench.store.database.writeWithoutTransaction { $0.trace(nil) }
+        let asked = recorder.statements.filter { $0.hasPrefix("SELECT") && $0.contains("json_each") }
+        #expect(!asked.isEmpty)
+        for sql in asked {
+            let plan = try await bench.store.database.read { db in
+                try Row.fetchAll(
+                    db, sql: "EXPLAIN QUERY PLAN \(sql)", arguments: ["[]"]
+                ).map { $0["detail"] as String }
+            }
+            for line in plan { #expect(!line.hasPrefix("SCAN sync_change"), "\(sql)") }
+        }
+        try await bench.end()
+    }
+
     private final class Counter: @unchecked Sendable {
         // Sendable: counted in one write after another.
         private(set) var value = 0

@@ -66,6 +66,22 @@ struct TogetherTests {
         #expect(server.service.syncFirst(of: pulls).map(\.status) == [200], "a page is work, too")
     }
 
+    @Test("SEC-22 where no record has room in a turn, each turn answers one request all the same", arguments: [0, -1])
+    func leastTurn(records: Int) throws {
+        let server = try TestServer { $0.limits.turnRecords = records }
+        var calls = [
+            try call(server, "d", [server.create("k1", 1, "board", "b1")]),
+            try call(server, "e", [server.create("k2", 1, "board", "b2")]), try call(server, "x", []),
+            try call(server, "y", []),
+        ]
+        while !calls.isEmpty {
+            let replies = server.service.syncFirst(of: calls)
+            try #require(replies.map(\.status) == [200])
+            calls.removeFirst()
+        }
+        #expect(try server.sync("z").version == 2)
+    }
+
     @Test("PRC-03 one that fails at any statement is 503 and leaves nothing; its neighbours stand", arguments: 1...14)
     func failure(statement: Int) throws {
         let server = try TestServer()

@@ -4,6 +4,8 @@ import SyncCore
 /// What would go with a change: what needs its record's create, and the members of its unit.
 struct Dependants {
     let schema: Schema
+    /// The queue as it stands, where it was read for many questions.
+    var graph: NeedGraph?
 
     /// The change with everything that needs it, in the queue's order.
     /// - Parameter withUnits: whether what stands in a unit with one of them goes, too.
@@ -36,6 +38,7 @@ struct Dependants {
     /// one of these.
     private func positions(_ db: Database, needing create: StoredChange) throws -> [Int64] {
         if schema.isReferred(to: create.record.entity) {
+            if let graph { return graph.positions(needing: create) }
             return try Needs(schema: schema).following(
                 db, create.position, among: [create.record: create.key], withBlocked: true
             ).map(\.position)

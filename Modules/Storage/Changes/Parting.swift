@@ -14,9 +14,13 @@ struct Parting {
     /// The records whose creates go.
     var gone: Set<RecordKey>
 
-    /// - Parameter withUnits: whether what stands in a unit with one of them goes, too.
-    init(_ db: Database, of change: StoredChange, _ schema: Schema, withUnits: Bool = true) throws {
-        let all = try Dependants(schema: schema).closure(db, of: change, withUnits: withUnits)
+    /// - Parameters:
+    ///   - withUnits: whether what stands in a unit with one of them goes, too.
+    ///   - graph: the queue as it stands, where it was read for many questions.
+    init(
+        _ db: Database, of change: StoredChange, _ schema: Schema, withUnits: Bool = true, in graph: NeedGraph? = nil
+    ) throws {
+        let all = try Dependants(schema: schema, graph: graph).closure(db, of: change, withUnits: withUnits)
         var shown: [RecordKey: [RecordKey]] = [:]
         for record in Set(all.map(\.record)).sorted() { shown[record] = try Self.shownParents(db, record, schema) }
         // By their places: what goes brings others along until nothing more does.

@@ -33,9 +33,17 @@ extension ChangeTable {
     }
 
     /// The changes that would go with this one; itself not among them.
-    func dependants(_ db: Database, of key: String) throws -> [String] {
+    func dependants(_ db: Database, of key: String) throws -> [String] { try dependants(db, of: key, in: nil) }
+
+    /// The same of several, in their order; the queue is looked through once.
+    func dependants(_ db: Database, of keys: [String]) throws -> [[String]] {
+        let graph = keys.count > 1 ? try NeedGraph(db, schema) : nil
+        return try keys.map { try dependants(db, of: $0, in: graph) }
+    }
+
+    private func dependants(_ db: Database, of key: String, in graph: NeedGraph?) throws -> [String] {
         guard let change = try find(db, key) else { return [] }
-        let parting = try Parting(db, of: change, schema)
+        let parting = try Parting(db, of: change, schema, in: graph)
         let isDecided = try Failures.find(db, key: key)?.doubt == Failures.Doubt.none
         return (parting.going + parting.emptied(schema, isDecided: isDecided)).map(\.key).filter { $0 != key }
     }
@@ -58,6 +66,32 @@ extension ChangeTable {
         }
         try settling.finish(db)
         return (result, settling.touched)
+    }
+
+    /// The same for several, one after another: what one that cannot be retried has done is taken back, and no more.
+    /// - Returns: what came of each, and the records whose rows changed.
+    /// - Throws: what is no single change's.
+    func retry(
+        _ db: Database, _ keys: [String], now: Int64
+    ) throws -> (outcomes: [RetryOutcome], touched: [RecordKey]) {
+        var outcomes: [RetryOutcome] = []
+        var touched: [RecordKey] = []
+        for key in keys {
+            do {
+                var retried: (key: String, touched: [RecordKey]) = (key, [])
+                try db.inSavepoint {
+                    retried = try retry(db, key, now: now)
+                    return .commit
+                }
+                outcomes.append(.retried(retried.key))
+                touched += retried.touched
+            } catch {
+                // Of some failures SQLite ends the whole transaction.
+                guard db.isInsideTransaction else { throw error }
+                outcomes.append(try RetryOutcome(StoreFailure(error, while: "retrying a change")))
+            }
+        }
+        return (outcomes, touched)
     }
 
     /// Gives a failed change up, with what needs it; rows go back to base plus what remains.

@@ -64,10 +64,17 @@ extension ApplyContext {
         return result
     }
 
-    /// The records of these changes; empty where nothing is derived.
+    /// The records of these changes, which were sent or are set aside; empty where nothing is derived.
+    ///
+    /// Keys have no index: what was sent is found by its state, and what is set aside by its failure.
     func records(_ db: Database, of changes: [String]) throws -> [RecordKey] {
         guard !snapshots.isEmpty, !changes.isEmpty else { return [] }
-        let sql = "SELECT DISTINCT entity, id FROM sync_change WHERE key IN (SELECT value FROM json_each(?))"
+        let sql = """
+            SELECT entity, id FROM sync_change
+            WHERE state <> 0 AND state IN (1, 2, 5) AND key IN (SELECT value FROM json_each(?1))
+            UNION SELECT entity, id FROM sync_failure CROSS JOIN sync_change USING (key, position)
+            WHERE sync_failure.key IN (SELECT value FROM json_each(?1))
+            """
         let list = try FieldValue.array(changes.map(FieldValue.string)).jsonText()
         return try Row.fetchAll(db.cachedStatement(sql: sql), arguments: [list]).map { RecordKey($0[0], $0[1]) }
     }

@@ -170,9 +170,10 @@ extension SyncService {
         return answers
     }
 
-    /// Whether another request has its turn with those that were answered; the first always has.
+    /// Whether another request has its turn with those that were answered; the first always has, whatever the limit: a shell
+    /// that got no answer would ask for ever.
     private static func isTurn(after answers: [Answered], _ most: Int) -> Bool {
-        answers.reduce(0) { $0 + $1.looks } < most
+        answers.isEmpty || answers.reduce(0) { $0 + $1.looks } < most
     }
 
     /// One transaction for all of them.

@@ -127,6 +127,13 @@ public actor InMemoryChangeLog: ChangeLog, ChangeRepair {
         return key
     }
 
+    public func retry(_ changeIDs: [String]) async throws(StoreFailure) -> [RetryOutcome] {
+        try fail()
+        let outcomes = try book.retry(changeIDs, ids: ids)
+        notifier.notify()
+        return outcomes
+    }
+
     public func discard(_ changeID: String) async throws(StoreFailure) -> [String] {
         try fail()
         let keys = try book.discard(changeID)

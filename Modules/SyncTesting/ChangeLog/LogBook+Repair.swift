@@ -8,6 +8,28 @@ extension LogBook {
 
     /// Puts a failed change back: itself where it is uncertain, else a successor.
     mutating func retry(_ id: String, ids: any IDSource) throws(StoreFailure) -> String {
+        let key = try putBack(id, ids: ids)
+        needsBlocking()
+        block()
+        return key
+    }
+
+    /// The same for several, one after another; what waits for them is worked out once.
+    mutating func retry(_ keys: [String], ids: any IDSource) throws(StoreFailure) -> [RetryOutcome] {
+        var outcomes: [RetryOutcome] = []
+        for key in keys {
+            do throws(StoreFailure) {
+                outcomes.append(.retried(try putBack(key, ids: ids)))
+            } catch {
+                outcomes.append(try RetryOutcome(error))
+            }
+        }
+        needsBlocking()
+        block()
+        return outcomes
+    }
+
+    private mutating func putBack(_ id: String, ids: any IDSource) throws(StoreFailure) -> String {
         let place = try known(id)
         guard var entry = self[place], case .failed(_, _, let staysUncertain) = entry.standing else {
             throw StoreFailure(kind: .invalid, message: "The change \(id) is not set aside, so it cannot be retried.")
@@ -20,8 +42,6 @@ extension LogBook {
             entry.conflicts = 0
         }
         self[place] = entry
-        needsBlocking()
-        block()
         return entry.change.id
     }
 

@@ -13,6 +13,11 @@ extension UploadQueue {
         try await log.dependants(of: changeID)
     }
 
+    /// The same of several, in their order.
+    public func dependants(of changeIDs: [String]) async throws(StoreFailure) -> [[String]] {
+        try await log.dependants(of: changeIDs)
+    }
+
     /// Puts a failed change back in its place, as a successor, and frees what it blocked.
     /// - Returns: the key under which it goes now.
     @discardableResult
@@ -23,23 +28,39 @@ extension UploadQueue {
         return key
     }
 
+    /// How many changes are retried in one transaction: the app's writes wait for that long.
+    private static let retriedTogether = 500
+
     /// Puts all failed changes back, the oldest first.
     /// - Returns: the keys under which they go now.
+    /// - Throws: the first failure; what it was not in the way of is retried all the same.
     @discardableResult
     public func retryAll() async throws(StoreFailure) -> [String] {
         var keys: [String] = []
-        for failure in try await log.failures() {
-            let id = failure.queued.change.id
+        var failure: StoreFailure?
+        var rest = try await log.failures().map(\.queued.change.id)[...]
+        while !rest.isEmpty {
+            let ids = Array(rest.prefix(Self.retriedTogether))
+            rest = rest.dropFirst(ids.count)
             do throws(StoreFailure) {
-                let key = try await log.retry(id)
-                streams.events.send(.retried(id, as: key))
-                keys.append(key)
-            } catch  where error.kind == .notFound {
-                // Somebody else has retried or discarded it since the list was read: it is not failed any more.
-                continue
+                for (id, outcome) in zip(ids, try await log.retry(ids)) {
+                    switch outcome {
+                    case .retried(let key):
+                        streams.events.send(.retried(id, as: key))
+                        keys.append(key)
+                    // Somebody else has retried or discarded it since the list was read, or it went with another of its unit.
+                    case .notFailed: continue
+                    case .failed(let found): failure = failure ?? found
+                    }
+                }
+            } catch {
+                // What was retried before is to go.
+                failure = failure ?? error
+                break
             }
         }
         try await changed()
+        if let failure { throw failure }
         return keys
     }
 

@@ -10,6 +10,17 @@ import Testing
         Port(ModelServer(schema: Device.parsed, clock: stage.wall), clock: stage.clock)
     }
 
+    /// A device whose breaker five failures have opened, and a server that works again.
+    private func opened(_ stage: Stage) async throws -> (device: Device, port: Port) {
+        let port = port(stage)
+        let device = try stage.device(port)
+        _ = await device.engine.syncNow()
+        port.otherwise = .fail(.status(503))
+        for _ in 0..<5 { _ = await device.engine.syncNow() }
+        port.otherwise = .pass
+        return (device, port)
+    }
+
     @Test(
         "SCH-03 after five 5xx exactly one probe in half an hour, the next in an hour; a probe that works drains the queue"
     )
@@ -146,12 +157,7 @@ import Testing
         "SCH-04 a restart asks at once, and a sign-out does not keep the probe away for ever", arguments: [true, false])
     func neverStuckAfter(restart: Bool) throws {
         try inVirtualTime { stage in
-            let port = port(stage)
-            let device = try stage.device(port)
-            _ = await device.engine.syncNow()
-            port.otherwise = .fail(.status(503))
-            for _ in 0..<5 { _ = await device.engine.syncNow() }
-            port.otherwise = .pass
+            let (device, port) = try await opened(stage)
             guard case .notNow = await device.engine.runOnce(deadline: .seconds(10)).end else {
                 Issue.record("it is not open")
                 return
@@ -179,12 +185,7 @@ import Testing
         arguments: [true, false])
     func neverStuck(hasLease: Bool) throws {
         try inVirtualTime { stage in
-            let port = port(stage)
-            let device = try stage.device(port)
-            _ = await device.engine.syncNow()
-            port.otherwise = .fail(.status(503))
-            for _ in 0..<5 { _ = await device.engine.syncNow() }
-            port.otherwise = .pass
+            let device = try await opened(stage).device
             if hasLease {
                 _ = try await device.store.lease(holder: "other", seconds: 2_000)
             } else {

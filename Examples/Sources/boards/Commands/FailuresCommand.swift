@@ -13,18 +13,14 @@ struct FailuresCommand: AsyncParsableCommand {
     func run() async throws {
         let device = try await Device.open(global, for: .looking)
         let failures = try await device.store.failures()
-        var blocked: [String: [String]] = [:]
-        for failure in failures {
-            let key = failure.queued.change.id
-            blocked[key] = try await device.store.dependants(of: key)
-        }
+        let waiting = try await device.store.dependants(of: failures.map(\.queued.change.id))
         if json {
-            let list = failures.map { ChangeReport.json($0, waiting: blocked[$0.queued.change.id] ?? []) }
+            let list = zip(failures, waiting).map { ChangeReport.json($0, waiting: $1) }
             Console.print(JSONText.text(.array(list)))
         } else if failures.isEmpty {
             Console.print("Nothing was set aside.")
         } else {
-            let lines = failures.map { ChangeReport.line($0, waiting: blocked[$0.queued.change.id] ?? []) }
+            let lines = zip(failures, waiting).map { ChangeReport.line($0, waiting: $1) }
             Console.print(lines.joined(separator: "\n"))
         }
     }

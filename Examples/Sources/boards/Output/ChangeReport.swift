@@ -84,10 +84,15 @@ enum ChangeReport {
         var text = "\(change.operation.rawValue) \(change.record) was set aside: \(plain(failed.reason.message))"
         text += " (\(plain(failed.reason.code)))\n     change \(change.id)"
         if !waiting.isEmpty {
-            text +=
-                "\n     \(waiting.count) more need it, and would be discarded with it: \(waiting.joined(separator: ", "))"
+            text += "\n     \(waiting.count) more need it, and would be discarded with it: \(few(waiting))"
         }
         return text
+    }
+
+    /// The first ten, and how many more there are: of a board's create that is thousands.
+    private static func few(_ keys: [String]) -> String {
+        let more = keys.count - 10
+        return keys.prefix(10).joined(separator: ", ") + (more > 0 ? ", and \(more) more" : "")
     }
 
     /// A server's words as one line that moves nothing on a terminal: control and format characters are spaces.

@@ -18,6 +18,8 @@ extension ChangeLogContract {
             let create = try await refusedBoard(subject)
             let dependants = try await subject.log.dependants(of: create)
             try expect.equal(dependants.count, 2, "dependants")
+            let several = try await subject.log.dependants(of: [dependants[1], create])
+            try expect.equal(several, [[], dependants], "dependants of several")
             let gone = try await subject.log.discard(create)
             try expect.equal(Set(gone), Set(dependants + [create]), "discarded")
             let summary = try await subject.log.summary()
@@ -66,6 +68,66 @@ extension ChangeLogContract {
                 }
                 try expect.isTrue(false, "nothing was thrown")
             }
+        },
+    ]
+
+    static let retryingMany: [ContractRule<ChangeLogSubject>] = [
+        rule("several are retried one after another; what is not set aside is told, and takes nothing with it") {
+            subject, expect in
+            let create = try await refusedBoard(subject)
+            let other = try await subject.take()
+            try await subject.settle([(other.changes[0], .refused())])
+            let keys = [other.ids[0], "nowhere", create, other.ids[0]]
+            let outcomes = try await subject.log.retry(keys)
+            guard outcomes.count == 4, case .retried(let second) = outcomes[0], case .retried(let first) = outcomes[2]
+            else { return try expect.isTrue(false, "two were to be retried, got \(outcomes)") }
+            try expect.equal([outcomes[1], outcomes[3]], [.notFailed, .notFailed], "what is not set aside")
+            try expect.equal(try await subject.log.failures(), [], "failures")
+            let claim = try await subject.take(ClaimLimits(merges: false))
+            try expect.equal(
+                claim.records,
+                [ChangeLogSubject.board, ChangeLogSubject.other, ChangeLogSubject.card, ChangeLogSubject.card], "order")
+            try expect.equal(Array(claim.ids.prefix(2)), [first, second], "keys")
+            try expect.isTrue(
+                claim.changes[1].change.sequence < claim.changes[0].change.sequence, "not in the order given")
+        },
+        rule("of several that are retried each keeps its key that never got a verdict") { subject, expect in
+            try await subject.write(.create, ChangeLogSubject.board, ["name": "A"])
+            try await subject.write(.create, ChangeLogSubject.other, ["name": "B"])
+            let claim = try await subject.take()
+            let reason = SetAsideReason(code: "tooManyAttempts", message: "no")
+            try await subject.settle([
+                (claim.changes[0], .setAside(reason, staysUncertain: true)), (claim.changes[1], .refused()),
+            ])
+            let outcomes = try await subject.log.retry([claim.ids[0], claim.ids[1], claim.ids[0]])
+            try expect.equal(outcomes.first, .retried(claim.ids[0]), "the uncertain one")
+            try expect.equal(outcomes.last, .notFailed, "the second time")
+            try expect.isTrue(!outcomes.contains(.retried(claim.ids[1])), "the refused key would be sent again")
+            try expect.equal(
+                try await subject.take().records, [ChangeLogSubject.board, ChangeLogSubject.other], "records")
+        },
+        rule("a unit whose members are retried with each other goes whole") { subject, expect in
+            try await subject.write(
+                [
+                    LocalWrite(.create, ChangeLogSubject.board, ["name": "A"]),
+                    LocalWrite(.create, ChangeLogSubject.card, ["idBoard": "b1", "name": "x"]),
+                ], true)
+            let claim = try await subject.take()
+            try await subject.settle([(claim.changes[0], .refused()), (claim.changes[1], .refused("transaction"))])
+            _ = try await subject.log.retry(claim.ids)
+            try expect.equal(try await subject.log.failures(), [], "failures")
+            let again = try await subject.take()
+            try expect.equal(again.records, claim.records, "records")
+            try expect.isTrue(Set(again.ids).isDisjoint(with: claim.ids), "a refused key would be sent again")
+        },
+        rule("several that were retried survive a kill; of none nothing comes") { subject, expect in
+            let create = try await refusedBoard(subject)
+            try expect.equal(try await subject.log.retry([]), [], "of none")
+            let outcomes = try await subject.log.retry([create])
+            let log = try await subject.crash()
+            try expect.equal(try await log.failures(), [], "failures")
+            try expect.equal(
+                try await log.queued().first.map { RetryOutcome.retried($0.change.id) }, outcomes.first, "key")
         },
     ]
 
