@@ -319,6 +319,11 @@ struct Settling {
         return work
     }
 
+    /// The server's state is kept beside the row, so that the row follows from it when what waits is decided.
+    mutating func keepBase(_ db: Database, of record: RecordKey) throws {
+        if let work = try takeWork(db, record) { works[record] = work }
+    }
+
     /// Writes what happened to records, and their rows.
     mutating func finish(_ db: Database) throws {
         for record in order {
