@@ -17,10 +17,13 @@ enum StayedRows {
         guard try Row.fetchOne(db.cachedStatement(sql: sending)) == nil else { return false }
         var again: Set<String> = []
         for name in scopes.stayed.sorted() {
-            guard let key = RecordKey(scopeName: name), let entity = schema[key.entity],
-                try RowWriter(entity).exists(db, key.id)
-            else {
+            guard let key = RecordKey(scopeName: name), let entity = schema[key.entity] else {
                 scopes.stayed.remove(name)
+                continue
+            }
+            guard try RowWriter(entity).exists(db, key.id) else {
+                // Deleted here, and it may come back.
+                if try !Base.hasRemaining(db, key) { scopes.stayed.remove(name) }
                 continue
             }
             guard let roots = try roots(db, of: key, schema), roots.allSatisfy({ scopes.asked[$0] != nil }) else {
