@@ -110,6 +110,95 @@ struct RootsInBetweenTests {
         #expect(try f.hasCard("c2"))
     }
 
+    // MARK: Looked for
+
+    @Test(
+        "DL-21 what stayed is looked for also where what was unsent of it is taken back, and nothing is sent any more")
+    func takenBack() async throws {
+        let f = try await Fixture.twoBoards()
+        try f.sql("UPDATE card SET name = 'Mine' WHERE id = 'c1'")
+        try await f.store.setScopes([two])
+        // Somebody had moved the card before; the list is moved to a root that is asked for. The change waits for its time.
+        #expect(try await !page(f, list("l1", 9, in: "b2"), upTo: 10).asksAgain)
+        _ = try await f.store.cancel(try #require(f.changes().first?.id))
+        try await f.store.evictLeaving()
+        #expect(try f.hasCard())
+        // So the next cycle closes a pull that brings nothing.
+        #expect(try await f.store.position().isOpen)
+        #expect(try await page(f, upTo: 10).asksAgain)
+        try await page(f, board("b2", 4), list("l1", 9, in: "b2"), upTo: 10)
+        #expect(try !f.hasCard())
+        #expect(try await !f.store.position().isOpen)
+    }
+
+    @Test(
+        "DL-21 a create without an answer that a full pass does not bring is looked for once it has its verdict",
+        arguments: [true, false])
+    func madeBeforeThePass(isThere: Bool) async throws {
+        let f = try await Fixture.twoBoards()
+        try await f.store.setScopes([one])
+        try f.insertCard("n")
+        let claim = try await f.claim()
+        // Done at 5, which nobody heard; and somebody may have moved it to a root that is not asked for.
+        try await f.settle((claim.keys[0], .unanswered))
+        try await f.store.beginFullPass(epoch: nil)
+        let rest = [board("b1", 1), list("l1", 2, in: "b1"), card("c1", 3, in: "l1")]
+        try await page(f, rest[0], rest[1], rest[2], upTo: 10)
+        _ = try await f.store.endFullPass(confirmed: true)
+        #expect(try await !page(f, upTo: 10).asksAgain)
+        let again = try await f.claim()
+        _ = try await f.store.settle(
+            Settlement(outcomes: [.init(changeID: again.keys[0], kind: .applied(5), isRepeated: true)]), claim: nil)
+        #expect(try f.hasCard("n"))
+        #expect(try await page(f, upTo: 10).asksAgain)
+        if isThere {
+            try await page(f, rest[0], rest[1], rest[2], card("n", 5, in: "l1"), upTo: 10)
+        } else {
+            try await page(f, rest[0], rest[1], rest[2], upTo: 10)
+        }
+        #expect(try f.hasCard("n") == isThere)
+        #expect(try f.hasCard())
+    }
+
+    @Test(
+        "DL-21 PRC-04 killed in a full pass between a create's verdict and its page: it is looked for when the pass is over",
+        arguments: [true, false])
+    func madeInThePass(isThere: Bool) async throws {
+        let f = try await Fixture.twoBoards()
+        try await f.store.setScopes([one])
+        try await f.store.beginFullPass(epoch: nil)
+        try f.insertCard("n")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .applied(9)))
+        // The page went with the process; before the next one from 0 somebody may have moved the card.
+        let rest = [board("b1", 1), list("l1", 2, in: "b1"), card("c1", 3, in: "l1")]
+        if isThere {
+            try await page(f, rest[0], rest[1], rest[2], card("n", 9, in: "l1"), upTo: 10)
+        } else {
+            try await page(f, rest[0], rest[1], rest[2], upTo: 10)
+        }
+        _ = try await f.store.endFullPass(confirmed: true)
+        #expect(try await page(f, upTo: 10).asksAgain == !isThere)
+        if !isThere { try await page(f, rest[0], rest[1], rest[2], upTo: 10) }
+        #expect(try f.hasCard("n") == isThere)
+        #expect(try f.hasCard())
+    }
+
+    @Test("DL-21 an answer that lacks a verdict brings no page: a root that was made by it is asked what left it since")
+    func verdictMissing() async throws {
+        let f = try Fixture()
+        let three = RecordKey("board", "b3")
+        try await f.store.setScopes([three])
+        try f.sql("INSERT INTO board (id, name) VALUES ('b3', 'Board')")
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('l3', 'List', 'b3'), ('l4', 'List', 'b3')")
+        let claim = try await f.claim()
+        try await f.settle(
+            (claim.keys[0], .applied(5)), (claim.keys[1], .applied(6)), (claim.keys[2], .unanswered))
+        // Before the next request somebody moves the one list to where this device does not look.
+        #expect(try await page(f, board("b3", 5), list("l4", 7, in: "b3"), upTo: 10).asksAgain)
+        #expect(try await f.store.position().scopes == ["board:b3": 5])
+    }
+
     // MARK: Held, without a row
 
     @Test("DL-21 DAT-25 what does not fit its table goes with the root that it is in")
