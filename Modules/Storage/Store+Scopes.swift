@@ -47,6 +47,7 @@ extension Store {
             }
             let here = try Self.here(db, names.filter(next.isFromStart), schema)
             next.choose(names, dropped: dropped, isLess: isLess, here: here)
+            if isLess { next.unknown.formUnion(try HeldRecords.forgetUnknown(db)) }
             let removed = try context.derivingAll(db, now: now) { try Self.evict(db, &next, context.changes) }
             try next.write(db)
             return removed

@@ -201,6 +201,31 @@ struct RootsInBetweenTests {
 
     // MARK: Held, without a row
 
+    @Test("DL-21 DAT-19 what an older program could not know of a dropped root does not come back with an upgrade")
+    func unknownWhileDropped() async throws {
+        let all = try boardSchema()
+        let f = try Fixture(Schema(all.entities.filter { $0.name != "card" }))
+        try await f.applyBoard()
+        try await f.apply(board("b2", 4), list("l2", 5, in: "b2"), card("c2", 6, in: "l2"))
+        #expect(try await f.store.position().held == 2)
+        try await f.store.setScopes([one, two])
+        try await f.store.setScopes([two])
+        // Somebody moves the one card to where this device does not look.
+        try await f.store.setScopes([one, two])
+        try await page(f, board("b1", 1), list("l1", 2, in: "b1"), upTo: 9)
+        try await f.store.close()
+        let g = try Fixture(all, file: f.file)
+        // All of it is asked for once more; where it is not, nothing has changed.
+        if try await g.store.position().scopes == ["board:b1": 0, "board:b2": 0] {
+            let (b1, l1) = (board("b1", 1), list("l1", 2, in: "b1"))
+            try await page(g, b1, l1, board("b2", 4), list("l2", 5, in: "b2"), card("c2", 6, in: "l2"), upTo: 9)
+        } else {
+            try await page(g, upTo: 9)
+        }
+        #expect(try !g.hasCard())
+        #expect(try g.hasCard("c2"))
+    }
+
     @Test("DL-21 DAT-25 what does not fit its table goes with the root that it is in")
     func brokenWhileDropped() async throws {
         let f = try await Fixture.twoBoards()
