@@ -41,8 +41,9 @@ extension Store: ChangeLog {
             return try context.deriving(db, now: now, ahead: ahead) {
                 let settled = try context.changes.settle(
                     db, settlement, claim: mayClaim ? claim : nil, behind: underWay, now: now)
-                // What a repeated verdict says may be long over, and a page from 0 says nothing of what left since (seed 9099).
-                if settlement.outcomes.contains(where: \.isRepeated) { try Self.catchUp(db, context.schema) }
+                // What a repeated verdict says may be long over, and a page from 0 says nothing of what left since (seed 9099); nor is
+                // the page of an answer taken that lacks one.
+                if settlement.outcomes.contains(where: \.leavesPageBehind) { try Self.catchUp(db, context.schema) }
                 let touched = settled.touched + (isRetrying ? try retryHeld(db, now) : [])
                 return ((settled.claim, touched), touched)
             }
@@ -183,5 +184,12 @@ extension Store: ChangeRepair {
         queueSpeakers.speak()
         stateSpeakers.speak()
         if !touched.isEmpty { tell(.repair, touched) }
+    }
+}
+
+extension Settlement.Outcome {
+    /// Whether the page beside it does not tell of what these verdicts did, at the moment when they did it.
+    fileprivate var leavesPageBehind: Bool {
+        if case .unanswered = kind { true } else { isRepeated }
     }
 }

@@ -47,6 +47,7 @@ extension Store {
             }
             let here = try Self.here(db, names.filter(next.isFromStart), schema)
             next.choose(names, dropped: dropped, isLess: isLess, here: here)
+            if isLess { next.unknown.formUnion(try HeldRecords.forgetUnknown(db)) }
             let removed = try context.derivingAll(db, now: now) { try Self.evict(db, &next, context.changes) }
             try next.write(db)
             return removed
@@ -71,15 +72,18 @@ extension Store {
         return true
     }
 
-    /// Of these roots, those that have rows here which the server knows, each with the lowest version of them.
+    /// Of these roots, those that have rows here which the server knows, or had before they were deleted here, unsent; each with the
+    /// lowest version of them.
     private static func here(_ db: Database, _ names: Set<String>, _ schema: Schema) throws -> [String: Int64] {
         // What a full pass does not bring goes at its end, whoever told of it.
         guard try !names.isEmpty && !PassState.read(db).isRunning else { return [:] }
         return try names.reduce(into: [:]) { lowest, name in
-            guard let root = RecordKey(scopeName: name), let entity = schema[root.entity],
-                try RowWriter(entity).exists(db, root.id)
-            else { return }
-            let versions = try Removal.family(db, root, schema).compactMap { try StoredRecord.read(db, $0)?.version }
+            guard let root = RecordKey(scopeName: name), let entity = schema[root.entity] else { return }
+            let family = try Removal.family(db, root, schema)
+            let rows = try RowWriter(entity).exists(db, root.id) ? family : Array(family.dropFirst())
+            let versions = try (rows + Eviction.hidden(db, in: family, schema)).compactMap {
+                try StoredRecord.read(db, $0)?.version
+            }
             lowest[name] = versions.filter { $0 > 0 }.min()
         }
     }

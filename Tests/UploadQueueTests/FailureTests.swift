@@ -139,6 +139,19 @@ struct FailureTests {
         #expect(try await fixture.queue.failures().map(\.isUncertain) == [false])
     }
 
+    @Test(
+        "IDS-10 in a restored copy the device before may have sent what is too large now: it is tried again with its key"
+    )
+    func tooLargeInACopy() async throws {
+        let fixture = try Fixture()
+        let id = await fixture.board("a")
+        var claim = try await fixture.batch()
+        claim.changes[0].change.deviceID = "restored-from"
+        _ = try await fixture.fail(claim, .http(413))
+        #expect(try await fixture.queue.failures().map(\.isUncertain) == [true])
+        #expect(try await fixture.queue.retry(id) == id)
+    }
+
     @Test("a unit that is too large cannot be halved: its members are set aside together")
     func unitTooLarge() async throws {
         let fixture = try Fixture()

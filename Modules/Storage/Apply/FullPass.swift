@@ -89,7 +89,8 @@ enum FullPass {
         }
         let removed = try sweep(db, context, missing, state, now: now)
         if try Scopes.read(db) != nil {
-            try StayedRows.noteKept(db, missing.map(\.key).filter { try Base.hasRemaining(db, $0) })
+            try StayedRows.noteKept(
+                db, missing.map(\.key).filter { try Base.hasRemaining(db, $0) }, pass: state.number)
         }
         try Meta.set(db, .passRuns, 0)
         try Meta.set(db, .passAwaits, 0)

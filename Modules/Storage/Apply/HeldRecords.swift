@@ -57,6 +57,17 @@ enum HeldRecords {
         }
     }
 
+    /// Lets go what is of entities that this program does not know: nobody can tell under which root it is.
+    /// - Returns: their names.
+    static func forgetUnknown(_ db: Database) throws -> Set<String> {
+        let reason = HeldRecord.Reason.unknownEntity.rawValue
+        let sql = "SELECT DISTINCT entity FROM sync_held WHERE reason = ?"
+        let names = try String.fetchAll(db.cachedStatement(sql: sql), arguments: [reason])
+        guard !names.isEmpty else { return [] }
+        try db.cachedStatement(sql: "DELETE FROM sync_held WHERE reason = ?").execute(arguments: [reason])
+        return Set(names)
+    }
+
     /// What stands under records that are not here, as verdicts say, up to a version, and what waits for it.
     static func strayed(_ db: Database, upTo version: Int64) throws -> [ServerRecord] {
         var found = try fetch(db, "WHERE reason = ? AND version <= ?", [HeldRecord.Reason.stray.rawValue, version])

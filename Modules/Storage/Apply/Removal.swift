@@ -20,10 +20,12 @@ enum Removal {
         return false
     }
 
-    /// Whether a change of this record was sent and has no verdict, whether it waits for one or was set aside without.
+    /// Whether a change of this record was sent and has no verdict, whether it waits for one or was set aside without. What was made
+    /// under an earlier device id may have been: a restored copy does not know what the device before it sent (Decision 175).
     static func hasUndecided(_ db: Database, _ key: RecordKey) throws -> Bool {
         let sql = """
             SELECT 1 FROM sync_change c WHERE entity = ? AND id = ? AND (state IN (1, 2, 5)
+              OR state IN (0, 3) AND device IS NOT NULL
               OR state = 4 AND EXISTS (SELECT 1 FROM sync_failure f WHERE f.key = c.key AND f.uncertain = 1)) LIMIT 1
             """
         return try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [key.entity, key.id]) != nil

@@ -93,6 +93,7 @@ struct Claiming {
                 break
             }
             if let version = rows.integer(StoredChange.columnCount) { held[change.position] = version }
+            if !change.wasSent, change.hasEmptyDifference(table.deltas) { try settling.keepBase(db, of: change.record) }
             if let open = unit, open.changes[0].unit != change.unit {
                 unit = nil
                 isFull = try !isBlocked(db, open.changes) && !add(open)

@@ -23,8 +23,6 @@ struct Settling {
     var raised: Set<RecordKey> = []
     /// Records that the server said it has, whether the held version rose by it or not.
     private var brought: Set<RecordKey> = []
-    /// Records whose creates this settlement settled: where they are they say themselves.
-    private var made: Set<RecordKey> = []
     /// Records whose delete the server did just now.
     private var deleted: [RecordKey] = []
     /// Whether anything is set aside or waits for what is, settled changes of this settlement included.
@@ -169,7 +167,6 @@ struct Settling {
             if change.operation != .delete, !work.base.isLive, work.version > 0, !isGone {
                 try ChangeNotes.event(db, "revived", of: change, now: now)
             }
-            if change.operation == .create, !isRepeated { made.insert(change.record) }
             if let version, version > work.version, isNext {
                 noteBrought(change.record)
                 if raises { noteRaised(change.record) }
@@ -342,6 +339,11 @@ struct Settling {
         return work
     }
 
+    /// The server's state is kept beside the row, so that the row follows from it when what waits is decided.
+    mutating func keepBase(_ db: Database, of record: RecordKey) throws {
+        if let work = try takeWork(db, record) { works[record] = work }
+    }
+
     /// Writes what happened to records, and their rows.
     mutating func finish(_ db: Database) throws {
         for record in order {
@@ -362,17 +364,18 @@ struct Settling {
             try HeldRecords.forget(db, under: record, table.schema)
         }
         try ChangeRows.count(db, counted)
-        (works, order, counted, firstAside, raised, brought, made, deleted) = ([:], [], 0, nil, [], [], [], [])
+        (works, order, counted, firstAside, raised, brought, deleted) = ([:], [], 0, nil, [], [], [])
     }
 
     /// In a full pass, what the server has just acknowledged is as good as brought by it: its page may leave out a
     /// record that follows from this device's own changes (PROTOCOL.md, *Records*).
-    /// - Returns: those that the pass had not brought yet, and that are not made here: they may have been moved.
+    /// - Returns: those that the pass had not brought yet. They may have been moved before; and what was just made may be, before the
+    ///   page, if that is lost with the process: who begins at 0 is not told.
     private func markBrought(_ db: Database) throws -> [RecordKey] {
         guard let pass else { return [] }
         var unseen: [RecordKey] = []
         for record in brought.sorted() {
-            if !made.contains(record), try pass.isNew(db, record) { unseen.append(record) }
+            if try pass.isNew(db, record) { unseen.append(record) }
             try pass.mark(db, record)
         }
         return unseen

@@ -166,6 +166,18 @@ extension StoredChange {
     }
 }
 
+extension StoredChange {
+    /// Whether it is an update that writes another form of the same set, as the empty one where there was none: the server keeps
+    /// nothing of it (Decision 176), and the row is to be as the server has it.
+    func hasEmptyDifference(_ deltas: any DeltaCalculation) -> Bool {
+        operation == .update
+            && fields.values.contains { delta in
+                delta.rule == .union && !(delta.old ?? .null).isSame(as: delta.new)
+                    && deltas.rebase(delta, onto: .null).isNull
+            }
+    }
+}
+
 extension Operation {
     /// The number in `sync_change.operation`.
     var number: Int64 {

@@ -15,8 +15,19 @@ enum SchemaUpgrade {
                 try applier.retryHeld([.unknownEntity, .type, .constraint, .unsent], limit: .max)
                 try applier.retryOrphans()
             }
+            try askForForgotten(db, context.schema)
         }
         try Meta.set(db, .schema, declared)
+    }
+
+    /// What was let go of entities that are known now comes again with all that is asked for (Decision 312).
+    private static func askForForgotten(_ db: Database, _ schema: Schema) throws {
+        guard var scopes = try Scopes.read(db) else { return }
+        let known = scopes.unknown.filter { schema[$0] != nil }
+        guard !known.isEmpty else { return }
+        scopes.unknown.subtract(known)
+        scopes.readAgain(Set(scopes.asked.keys))
+        try scopes.write(db)
     }
 
     /// Entities, fields and kinds in one text.

@@ -21,7 +21,7 @@ enum Eviction {
         let schema = changes.schema
         var kept: Set<RecordKey> = []
         let family = try Removal.family(db, root, schema)
-        for key in family.reversed() where try isQueued(db, key) {
+        for key in family.reversed() where try isQueued(db, key) || Drafts.kind(db, of: key) == .local {
             kept.insert(key)
             kept.formUnion(try ancestors(db, of: key, schema))
             if try !placesBefore(db, key, schema).isEmpty {
@@ -41,8 +41,44 @@ enum Eviction {
             kept.formUnion(try Removal.family(db, key, schema))
         }
         var result = try evict(db, root, besides: kept, changes)
-        result.stayed += movedOut
+        // What is deleted here has no row to keep; as long as it may come back, the root says when it is asked for again what left it.
+        let hidden = try hidden(db, in: family, schema)
+        result.stayed += movedOut + hidden
+        if !hidden.isEmpty { result.isComplete = false }
         return result
+    }
+
+    /// What was deleted here, and is not decided, and stood under one of these.
+    static func hidden(_ db: Database, in family: [RecordKey], _ schema: Schema) throws -> [RecordKey] {
+        let deleted = "SELECT DISTINCT entity, id FROM sync_change WHERE operation = 2 ORDER BY entity, id"
+        var below: [RecordKey: [RecordKey]] = [:]
+        for row in try Row.fetchAll(db.cachedStatement(sql: deleted)) {
+            let key = RecordKey(row[0], row[1])
+            for place in try placesOfHidden(db, key, schema) { below[place, default: []].append(key) }
+        }
+        var seen = Set(family)
+        var found: [RecordKey] = []
+        var open = below.isEmpty ? [] : family
+        while let place = open.popLast() {
+            for key in below[place] ?? [] where seen.insert(key).inserted {
+                found.append(key)
+                open.append(key)
+            }
+        }
+        return found
+    }
+
+    /// Where a record that is deleted here, unsent, may come back.
+    private static func placesOfHidden(_ db: Database, _ key: RecordKey, _ schema: Schema) throws -> Set<RecordKey> {
+        guard let entity = schema[key.entity], try !RowWriter(entity).exists(db, key.id) else { return [] }
+        let changes = try Base.remaining(db, of: key, schema)
+        let base = Base.state(stored: try StoredRecord.read(db, key), changes: changes, row: nil, entity: entity)
+        guard !changes.isEmpty, base.isLive || changes.contains(where: { $0.operation == .create }) else { return [] }
+        let written = changes.flatMap { change in
+            entity.parents(in: change.fields.compactMapValues(\.old))
+                + entity.parents(in: change.fields.mapValues(\.new))
+        }
+        return Set(written + entity.parents(in: base.fields))
     }
 
     /// What of a family the server has put elsewhere, and its word of that is held, for whatever reason.
@@ -73,8 +109,20 @@ enum Eviction {
             try StoredRecord.delete(db, key)
             if !staying.contains(key) { try HeldRecords.forget(db, key) }
         }
+        try forgetBroken(db, under: Set(family).subtracting(kept).subtracting(staying), changes.schema)
         for record in below { try changes.hold(db, record, .missingParent) }
         return result
+    }
+
+    /// What never had a row, since it does not fit its table, goes with what it is under.
+    private static func forgetBroken(_ db: Database, under left: Set<RecordKey>, _ schema: Schema) throws {
+        guard try !HeldRecords.isEmpty(db) else { return }
+        for record in try HeldRecords.held(db, for: [.type, .constraint], limit: .max) {
+            guard let entity = schema[record.key.entity], !left.isDisjoint(with: entity.parents(in: record.fields)),
+                try !RowWriter(entity).exists(db, record.key.id), try !isQueued(db, record.key)
+            else { continue }
+            try HeldRecords.forget(db, record.key)
+        }
     }
 
     /// What waits for a record of which nothing is known here goes, and so on with what waits for that; a row of an earlier

@@ -19,6 +19,8 @@ struct Scopes: Hashable {
     var stayed: Set<String> = []
     /// Of these, what stands under roots that are being read once more, and no page has brought yet.
     var doubted: Set<String> = []
+    /// Entities that this program does not know, and of which it let go what it held, with a root that was dropped (Decision 312).
+    var unknown: Set<String> = []
     /// From where the pull under way began; `nil` where the last answer left nothing to come, and none was dropped since.
     var open: [String: Int64]?
 
@@ -44,6 +46,7 @@ struct Scopes: Hashable {
         caught = (Self.versions(members["caught"]) ?? [:]).filter { returning[$0.key] != nil }
         stayed = Self.names(members["stayed"])
         doubted = Self.names(members["doubted"])
+        unknown = Self.names(members["unknown"])
         open = Self.versions(members["open"])
     }
 
@@ -66,7 +69,7 @@ struct Scopes: Hashable {
         if !left.isEmpty { members["left"] = .object(left.mapValues(FieldValue.int)) }
         if !returning.isEmpty { members["returning"] = .object(returning.mapValues(FieldValue.int)) }
         if !caught.isEmpty { members["caught"] = .object(caught.mapValues(FieldValue.int)) }
-        for (member, names) in [("stayed", stayed), ("doubted", doubted)] where !names.isEmpty {
+        for (member, names) in [("stayed", stayed), ("doubted", doubted), ("unknown", unknown)] where !names.isEmpty {
             members[member] = .array(names.sorted().map(FieldValue.string))
         }
         if let open { members["open"] = .object(open.mapValues(FieldValue.int)) }
@@ -182,7 +185,7 @@ struct Scopes: Hashable {
         asked = asked.mapValues { _ in 0 }
         leaving = leaving.mapValues { _ in 0 }
         (returning, caught) = ([:], [:])
-        (stayed, doubted) = ([], [])
+        (stayed, doubted, unknown) = ([], [], [])
         open = nil
     }
 

@@ -17,18 +17,24 @@ enum StayedRows {
         guard try Row.fetchOne(db.cachedStatement(sql: sending)) == nil else { return false }
         var again: Set<String> = []
         for name in scopes.stayed.sorted() {
-            guard let key = RecordKey(scopeName: name), let entity = schema[key.entity],
-                try RowWriter(entity).exists(db, key.id)
-            else {
+            guard let key = RecordKey(scopeName: name), let entity = schema[key.entity] else {
                 scopes.stayed.remove(name)
+                continue
+            }
+            guard try RowWriter(entity).exists(db, key.id) else {
+                // Deleted here, and it may come back.
+                if try !Base.hasRemaining(db, key) { scopes.stayed.remove(name) }
                 continue
             }
             guard let roots = try roots(db, of: key, schema), roots.allSatisfy({ scopes.asked[$0] != nil }) else {
                 continue
             }
+            let stored = try StoredRecord.read(db, key)
+            // It may have been made, and nobody heard of it yet.
+            if try stored?.version ?? 0 == 0 && Removal.hasUndecided(db, key) { continue }
             scopes.stayed.remove(name)
-            // Also where no version is held: what a pass over another history leaves of it has none (seed 52973).
-            guard try StoredRecord.read(db, key) != nil else { continue }
+            // What a pass over another history leaves of it has no version either (seed 52973).
+            guard stored != nil else { continue }
             scopes.doubted.insert(name)
             again.formUnion(roots)
         }
@@ -46,11 +52,19 @@ enum StayedRows {
         try scopes.write(db)
     }
 
-    /// A full pass is over; these it did not bring, and they stay for what is unsent.
-    static func noteKept(_ db: Database, _ keys: [RecordKey]) throws {
-        guard !keys.isEmpty, var scopes = try Scopes.read(db) else { return }
+    /// A full pass is over; these it did not bring, and they stay for what is unsent. So do those whose creates were sent, and have
+    /// no verdict: one that comes says what was so when the create was done, perhaps long before.
+    static func noteKept(_ db: Database, _ keys: [RecordKey], pass: Int64) throws {
+        guard var scopes = try Scopes.read(db) else { return }
+        let sql = """
+            SELECT DISTINCT entity, id FROM sync_change c WHERE operation = 0 AND NOT EXISTS (
+              SELECT 1 FROM sync_record r WHERE r.entity = c.entity AND r.id = c.id AND r.pass >= ?)
+            """
+        let made = try Row.fetchAll(db, sql: sql, arguments: [pass]).map { RecordKey($0[0], $0[1]) }
+        let before = scopes.stayed
         scopes.stayed.formUnion(keys.map(\.scopeName))
-        try scopes.write(db)
+        scopes.stayed.formUnion(try made.filter { try Removal.hasUndecided(db, $0) }.map(\.scopeName))
+        if scopes.stayed != before { try scopes.write(db) }
     }
 
     /// Of those that were looked for, what no page has brought.

@@ -12,6 +12,7 @@ extension SyncPosition {
             checkpoint: values[.checkpoint].flatMap { Int64($0) } ?? 0, isInFullPass: values[.passRuns] == "1",
             awaitsConfirmation: values[.passAwaits] == "1", held: try HeldRecords.count(db),
             clockOffsetMilliseconds: try ClockOffset.known(db), scopes: scopes?.wanted,
-            isOpen: scopes?.open != nil, passBeganMilliseconds: values[.passBegan].flatMap { Int64($0) })
+            isOpen: scopes.map { $0.open != nil || !$0.stayed.isEmpty } ?? false,
+            passBeganMilliseconds: values[.passBegan].flatMap { Int64($0) })
     }
 }

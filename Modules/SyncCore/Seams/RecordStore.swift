@@ -44,7 +44,8 @@ public struct SyncPosition: Sendable, Hashable {
     public var checkpoint: Int64
     /// The roots asked for (`board:8f2e…`), each with its own checkpoint; `nil` where all that the account may see is.
     public var scopes: [String: Int64]?
-    /// Roots are asked for, and since the last answer that left nothing to come, some of a pull was applied or a root dropped.
+    /// Roots are asked for, and since the last answer that left nothing to come, some of a pull was applied or a root dropped;
+    /// or something is to be looked for once nothing more is to come.
     public var isOpen: Bool
     /// A full pass has begun and not ended.
     public var isInFullPass: Bool

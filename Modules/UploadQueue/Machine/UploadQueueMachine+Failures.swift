@@ -108,7 +108,8 @@ extension UploadQueueMachine {
         for queued in claim.changes {
             if !isTooLarge {
                 undone.remove(queued.change.id)
-            } else if !queued.wasSent {
+            } else if !queued.wasSent, queued.change.deviceID == nil {
+                // A restored copy does not know what the device before it sent.
                 undone.insert(queued.change.id)
             }
         }

@@ -68,6 +68,24 @@ struct LeavingTests {
         try await expectNothing(f)
     }
 
+    @Test("DL-13 IDS-10 in a restored copy, what the device before may have sent is decided before its record leaves")
+    func leavesACopy() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET votes = votes + 3 WHERE id = 'c1'")
+        try f.sql("UPDATE sync_change SET device = 'restored-from'")
+        let key = try #require(f.changes().first?.id)
+        try await f.apply(record("card", "c1", 9, [:], .gone))
+        #expect(try await f.store.failures().isEmpty)
+        // A new key would be a second effect.
+        let claim = try await f.claim()
+        #expect(claim.keys == [key])
+        _ = try await f.store.settle(
+            Settlement(outcomes: [.init(changeID: key, kind: .applied(5), isRepeated: true)]), claim: nil)
+        #expect(try !f.hasCard())
+        #expect(try await f.store.position().held == 0)
+    }
+
     @Test("DL-13 a record whose change was sent leaves when it is decided, whatever is said of it")
     func sent() async throws {
         let elsewhere = record("card", "c1", 10, ["name": "Theirs", "idList": "far", "pos": 1.0])

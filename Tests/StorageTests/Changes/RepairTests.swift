@@ -73,6 +73,26 @@ import Testing
         #expect(try fixture.card("name") == "Card")
     }
 
+    @Test("QUE-04 DAT-18 taking a sent delete back gives the server the fields, too, that this program does not know")
+    func undeleteUnknown() async throws {
+        let f = try Fixture()
+        try await f.apply(record("board", "b1", 1, ["name": "B", "closed": false, "colour": "red"]))
+        try f.sql("DELETE FROM board")
+        let sent = try await f.claim()
+        try await f.settle((sent.keys[0], .unanswered))
+        guard case .inverse(let key) = try await f.store.cancel(sent.keys[0]) else {
+            return #expect(Bool(false), "it was sent")
+        }
+        // A create is a write of null to what it does not name.
+        let inverse = try #require(try await f.store.queued().first { $0.change.id == key })
+        #expect(inverse.change.fields.mapValues(\.new) == ["name": "B", "closed": false, "colour": "red"])
+        #expect(try f.text("SELECT name FROM board") == "B")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .applied(2)), (claim.keys[1], .applied(3)))
+        #expect(try f.text("SELECT extra FROM sync_record") == #"{"colour":"red"}"#)
+        #expect(try f.text("SELECT base FROM sync_record") == nil)
+    }
+
     @Test("QUE-05 cancelling a never-sent create takes what needs it along")
     func neverSent() async throws {
         let fixture = try Fixture()

@@ -19,6 +19,32 @@ import Testing
         func count() { lock.withLock { seen += 1 } }
     }
 
+    @Test("DAT-27 the empty set in place of none, of which the server keeps nothing, shows until the change leaves")
+    func emptySetInPlaceOfNone() async throws {
+        for limits in [ClaimLimits(), ClaimLimits(maxChanges: 1)] {
+            let f = try Fixture()
+            try await f.applyBoard()
+            try f.sql("UPDATE board SET name = 'Mine'")
+            try f.sql("UPDATE card SET name = 'Mine', labels = '[]' WHERE id = 'c1'")
+            try f.sql("UPDATE list SET name = 'Mine'")
+            #expect(try f.card("labels") == "[]")
+            var claim = try await f.claim(limits)
+            var version: Int64 = 4
+            while !claim.changes.isEmpty {
+                let outcomes = claim.keys.map { key in
+                    version += 1
+                    return Settlement.Outcome(changeID: key, kind: .applied(version))
+                }
+                claim = try await f.store.settle(Settlement(outcomes: outcomes), claim: limits)
+            }
+            #expect(version == 7)
+            #expect(try f.card("labels") == nil)
+            #expect(try f.card("name") == "Mine")
+            #expect(try f.text("SELECT base FROM sync_record WHERE id = 'c1'") == nil)
+            #expect(try f.int("SELECT version FROM sync_record WHERE id = 'c1'") ?? 0 > 4)
+        }
+    }
+
     @Test("a plain turn asks few questions, and a special one the others")
     func statements() async throws {
         let seen = Counter()
