@@ -147,6 +147,28 @@ struct PageTests {
         #expect(try scoped(server, ["board:b": 8]).records.allSatisfy { $0["gone"] == true })
     }
 
+    @Test("DL-13 what left one root asked for and then another goes on from page to page, however much it is")
+    func goneTwice() throws {
+        let server = try twoBoards()
+        try server.sync("d", [server.create("t7", 7, "board", "z", at: -10_000)])
+        let cards = (0..<1_600).map { server.create("c\($0)", Int64($0 + 10), "card", "x\($0)", ["idList": "la"]) }
+        for start in stride(from: 0, to: 1_600, by: 800) { try server.sync("d", Array(cards[start..<(start + 800)])) }
+        let head = try server.service.currentVersion(account: "a")
+        try server.sync("d", [server.update("k1", 3_000, "list", "la", ["idBoard": ("a", "b")], at: 10)])
+        try server.sync("d", [server.update("k2", 3_001, "list", "la", ["idBoard": ("b", "z")], at: 20)])
+        var checkpoint = head
+        var left: Set<String> = []
+        while true {
+            let page = try scoped(server, ["board:a": .int(checkpoint), "board:b": .int(checkpoint)])
+            for record in page.records where record["gone"] == true { left.insert(record["id"].string ?? "") }
+            guard page["hasMore"] == true else { break }
+            try #require(page.version > checkpoint, "more without progress")
+            checkpoint = page.version
+        }
+        // The list, its cards, the one that was there, and its comment.
+        #expect(left.count == 1_603)
+    }
+
     @Test(
         "DAT-28 no page divides a unit, also where one of its records left the scope, or a delete takes thousands along"
     )

@@ -98,13 +98,6 @@ struct PageReader {
 
     // MARK: - Scopes
 
-    private struct Place {
-        var version: Int64
-        var row: Int64
-        var unit: Int64
-        var isLeaving: Bool
-    }
-
     /// What the roots asked for have, each above its own checkpoint.
     func page(of scopes: [SyncRequest.Scope], rules: [String: EntityRules], limit: Int) throws -> Page {
         var page = Page(version: account.head)
@@ -113,7 +106,8 @@ struct PageReader {
         for scope in scopes {
             if let row = try root(scope.name, rules) { roots.append((row, scope.checkpoint)) }
         }
-        let (places, isWholeUpTo) = try places(of: roots, limit: limit)
+        // One more than fits, and what a unit may go on for.
+        let (places, isWholeUpTo) = try places(of: roots, enough: limit + limits.dirtyRecords)
         var last: Int64 = 0
         // Up to where the unit that the page began goes: what stands between its records belongs to it.
         let ends = Dictionary(places.map { ($0.unit, $0.version) }, uniquingKeysWith: max)
@@ -121,8 +115,7 @@ struct PageReader {
         for place in places {
             let isWithin = place.version <= end
             let size = place.unit == 0 || isWithin ? 1 : try self.size(ofUnit: place.unit)
-            let hasNoRoom = !isWithin && page.count > 0 && isFull(page, adding: size, limit: limit)
-            if hasNoRoom || place.version > isWholeUpTo {
+            if !isWithin, page.count > 0, isFull(page, adding: size, limit: limit) {
                 page.hasMore = true
                 page.version = last
                 break
@@ -134,7 +127,7 @@ struct PageReader {
         if !page.hasMore, isWholeUpTo < .max {
             // All that was read fits, and there is more.
             page.hasMore = true
-            page.version = last
+            page.version = isWholeUpTo
         }
         page.end()
         return page
@@ -151,76 +144,74 @@ struct PageReader {
         ) { $0[0] }
     }
 
-    /// What the roots have, in version order, at least as much as a page takes; and up to which version that is all.
+    /// What the roots have, in version order, at least `enough` if there is as much; and up to which version that is all.
+    ///
+    /// Of each root a little is read, and then more of those that are behind the place where there would be enough: a page
+    /// of a thousand roots costs a little of each and what it brings, not a thousand pages.
     private func places(
-        of roots: [(row: Int64, checkpoint: Int64)], limit: Int
-    ) throws -> (places: [Place], isWholeUpTo: Int64) {
-        var places: [Place] = []
-        var isWholeUpTo = Int64.max
-        // One more than fits, and what a unit may go on for.
-        let enough = limit + limits.dirtyRecords
-        for root in roots {
-            let here = try records(of: root, enough: enough)
-            places += here.places
-            isWholeUpTo = min(isWholeUpTo, here.isWholeUpTo)
-            // Who begins with a scope has nothing of it that could leave.
-            guard root.checkpoint > 0 else { continue }
-            let left = try leavings(of: root, asked: Set(roots.map(\.row)), enough: enough)
-            places += left.places
-            isWholeUpTo = min(isWholeUpTo, left.isWholeUpTo)
+        of roots: [(row: Int64, checkpoint: Int64)], enough: Int
+    ) throws -> (places: [ScopeReading.Place], isWholeUpTo: Int64) {
+        var readings = roots.map { ScopeReading(root: $0.row, above: $0.checkpoint, isOfLeavings: false) }
+        // Who begins with a scope has nothing of it that could leave.
+        for root in roots where root.checkpoint > 0 {
+            readings.append(ScopeReading(root: root.row, above: root.checkpoint, isOfLeavings: true))
         }
-        places.sort { $0.version < $1.version }
-        // Who left two of the roots asked for is told once, the last time.
-        var told: Set<Int64> = []
-        places = places.reversed().filter { told.insert($0.row).inserted }.reversed()
-        return (places, isWholeUpTo)
+        let asked = Set(roots.map(\.row))
+        for index in readings.indices { try read(8 + enough / readings.count, of: &readings[index], asked) }
+        while true {
+            let places = readings.flatMap(\.places).sorted { $0.version < $1.version }
+            let wanted = places.count > enough ? places[enough].version : .max
+            let behind = readings.indices.filter { !readings[$0].isOver && readings[$0].isWholeUpTo < wanted }
+            guard !behind.isEmpty else {
+                let isWholeUpTo = readings.reduce(Int64.max) { min($0, $1.isWholeUpTo) }
+                return (Self.toldOnce(places.filter { $0.version <= isWholeUpTo }), isWholeUpTo)
+            }
+            for index in behind { try read(8 + readings[index].places.count, of: &readings[index], asked) }
+        }
     }
 
-    private func records(
-        of root: (row: Int64, checkpoint: Int64), enough: Int
-    ) throws -> (places: [Place], isWholeUpTo: Int64) {
-        var found: [Place] = []
-        var isWholeUpTo = Int64.max
-        try statements.each(Self.ofRoot, [root.row, root.checkpoint]) { row in
-            if !known.isEmpty, known.contains(row[0]) { return true }
-            let place = Place(version: row[1], row: row[0], unit: row[2], isLeaving: false)
-            // Never within a unit, however long it is: a delete takes all with it that stands under it.
-            if found.count > enough, let last = found.last, place.unit == 0 || place.unit != last.unit {
-                isWholeUpTo = last.version
-                return false
+    /// Who left two of the roots asked for is told once, the last time.
+    private static func toldOnce(_ places: [ScopeReading.Place]) -> [ScopeReading.Place] {
+        var told: Set<Int64> = []
+        return places.reversed().filter { told.insert($0.row).inserted }.reversed()
+    }
+
+    private func read(_ count: Int, of reading: inout ScopeReading, _ asked: Set<Int64>) throws {
+        let (root, isOfLeavings) = (reading.root, reading.isOfLeavings)
+        try reading.read(count) { version, take in
+            if isOfLeavings {
+                try leavings(of: root, above: version, asked, take)
+            } else {
+                try records(of: root, above: version, take)
             }
-            found.append(place)
-            return true
         }
-        return (found, isWholeUpTo)
+    }
+
+    private func records(of root: Int64, above version: Int64, _ take: (ScopeReading.Place) -> Bool) throws {
+        try statements.each(Self.ofRoot, [root, version]) { row in
+            if !known.isEmpty, known.contains(row[0]) { return true }
+            return take(ScopeReading.Place(version: row[1], row: row[0], unit: row[2], isLeaving: false))
+        }
     }
 
     private func leavings(
-        of root: (row: Int64, checkpoint: Int64), asked: Set<Int64>, enough: Int
-    ) throws -> (places: [Place], isWholeUpTo: Int64) {
-        var found: [Place] = []
-        var isWholeUpTo = Int64.max
+        of root: Int64, above version: Int64, _ asked: Set<Int64>, _ take: (ScopeReading.Place) -> Bool
+    ) throws {
         try statements.each(
             """
             SELECT leaving.record, leaving.version, record.root, record.version, record.unit
             FROM leaving JOIN record ON record.n = leaving.record
             WHERE leaving.root = ? AND leaving.version > ? ORDER BY leaving.version
-            """, [root.row, root.checkpoint]
+            """, [root, version]
         ) { row in
             if asked.contains(row[2]) { return true }
-            if found.count > enough, let last = found.last {
-                isWholeUpTo = last.version
-                return false
-            }
             // Of a record that was changed since, the unit in which it left is not known any more.
             let unit: Int64 = (row[1] as Int64) == (row[3] as Int64) ? row[4] : 0
-            found.append(Place(version: row[1], row: row[0], unit: unit, isLeaving: true))
-            return true
+            return take(ScopeReading.Place(version: row[1], row: row[0], unit: unit, isLeaving: true))
         }
-        return (found, isWholeUpTo)
     }
 
-    private func add(_ place: Place, to page: inout Page) throws {
+    private func add(_ place: ScopeReading.Place, to page: inout Page) throws {
         try statements.first(
             "SELECT n, entity, id, version, dead, stamp, fields FROM record WHERE n = ?", [place.row]
         ) { row in
