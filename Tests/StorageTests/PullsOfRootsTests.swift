@@ -6,29 +6,7 @@ import Testing
 
 /// What of the roots that are asked for is here at which moment (Decisions 191 and 192).
 @Suite("Pulls of chosen roots")
-struct PullsOfRootsTests {
-    private let one = RecordKey("board", "b1")
-    private let two = RecordKey("board", "b2")
-
-    /// A page for the roots that are asked for now.
-    @discardableResult
-    private func page(
-        _ f: Fixture, _ records: ServerRecord..., upTo version: Int64, hasMore: Bool = false,
-        epoch: String = Fixture.epoch
-    ) async throws -> SliceReport {
-        let asked = try await f.store.position().scopes
-        return try await f.store.apply(
-            PageSlice(records: records, from: 0, checkpoint: version, epoch: epoch, scopes: asked, hasMore: hasMore))
-    }
-
-    private func list(_ id: String, _ version: Int64, in board: String) -> ServerRecord {
-        record("list", id, version, ["name": "List", "idBoard": .string(board)])
-    }
-
-    private func card(_ id: String, _ version: Int64, in list: String) -> ServerRecord {
-        record("card", id, version, ["name": "Card", "idList": .string(list), "pos": 1.0])
-    }
-
+struct PullsOfRootsTests: AskingForRoots {
     @Test(
         "DL-21 seed 124: what waits for a page of a root that was dropped goes once nothing is to come, with what waits for it"
     )

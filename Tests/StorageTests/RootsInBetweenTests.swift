@@ -7,30 +7,8 @@ import Testing
 /// What somebody moved away while a device could not be told: what has no row here while its root is dropped, what is noted to be
 /// looked for, and what a full pass has only a verdict's word of (Decisions 310 and 311).
 @Suite("Roots in between")
-struct RootsInBetweenTests {
-    private let one = RecordKey("board", "b1")
-    private let two = RecordKey("board", "b2")
-
-    /// A page for the roots that are asked for now.
-    @discardableResult
-    private func page(
-        _ f: Fixture, _ records: ServerRecord..., upTo version: Int64, hasMore: Bool = false
-    ) async throws -> SliceReport {
-        let asked = try await f.store.position().scopes
-        return try await f.store.apply(
-            PageSlice(
-                records: records, from: 0, checkpoint: version, epoch: Fixture.epoch, scopes: asked, hasMore: hasMore))
-    }
-
+struct RootsInBetweenTests: AskingForRoots {
     private func board(_ id: String, _ version: Int64) -> ServerRecord { record("board", id, version, ["name": "B"]) }
-
-    private func list(_ id: String, _ version: Int64, in board: String) -> ServerRecord {
-        record("list", id, version, ["name": "List", "idBoard": .string(board)])
-    }
-
-    private func card(_ id: String, _ version: Int64, in list: String) -> ServerRecord {
-        record("card", id, version, ["name": "Card", "idList": .string(list), "pos": 1.0])
-    }
 
     private func gone(_ entity: String, _ id: String, _ version: Int64) -> ServerRecord {
         record(entity, id, version, [:], .gone)
