@@ -212,6 +212,19 @@ struct RecordWork {
         for (name, delta) in change.fields { rebase(name, onto: delta.new, from: index + 1) }
     }
 
+    /// Before a change comes in that the row did not show: what stands before it and was written later stays.
+    ///
+    /// An edit that ended its create's refusal went into the create, in front of what was set aside between the two (seed 59663).
+    func giveWay(_ change: inout StoredChange) {
+        guard change.operation == .update else { return }
+        let earlier = changes.prefix { $0.position < change.position }
+        for (name, delta) in change.fields where delta.rule == .lastWriter || delta.rule == .check {
+            guard let before = earlier.last(where: { $0.fields[name] != nil })?.fields[name], let stamp = before.stamp
+            else { continue }
+            if stamp > delta.stamp ?? change.stamp { change.fields[name]?.new = before.new }
+        }
+    }
+
     /// Before a change comes in that the row did not show: where nothing of the record is here, it left since, and its base is
     /// no more than that.
     mutating func lookWhetherAway() {

@@ -192,6 +192,7 @@ extension Settling {
             // Over what is not here it says what it said.
             if change.operation != .create, !work.base.isAway {
                 next.fields = rebased(next, onto: work.state(before: next.position))
+                work.giveWay(&next)
             }
             if isShowing { work.replace(change.key, with: next) } else { work.insert(next) }
             works[change.record] = work

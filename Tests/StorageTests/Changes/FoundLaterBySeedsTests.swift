@@ -365,6 +365,35 @@ struct FoundLaterBySeedsTests {
         #expect(try f.card("name") == "First")
     }
 
+    @Test("Seed 59663: an edit that ended its create's refusal stays above an older one that is tried again")
+    func endedRefusal() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.insertCard("n", name: "too long")
+        try await f.store.write(unit: true) { db in
+            try db.execute(sql: "UPDATE card SET desc = 'first', due = '2026-11-21T08:00:00Z' WHERE id = 'n'")
+            try db.execute(sql: "UPDATE list SET name = 'in' WHERE id = 'l1'")
+        }
+        let sent = try await f.claim(ClaimLimits(merges: false))
+        try #require(sent.told == ["create card n", "update card n", "update list l1"])
+        try await f.settle(
+            (sent.keys[0], .refused()), (sent.keys[1], .refused("transaction")),
+            (sent.keys[2], .refused("transaction")))
+        try f.sql("UPDATE card SET desc = 'second' WHERE id = 'n'")
+        let mended = try await f.claim()
+        try #require(mended.told == ["create card n"])
+        _ = try await f.store.retry(sent.keys[1])
+        #expect(try f.card("desc", "n") == "second")
+        // What the later edit does not name is as the older one has it.
+        #expect(try f.card("due", "n") == "2026-11-21T08:00:00Z")
+        try await f.settle((mended.keys[0], .applied(20)))
+        let again = try await f.claim()
+        try #require(again.told == ["update card n", "update list l1"])
+        #expect(again.changes[0].change.fields["desc"]?.new == "second")
+        try await f.settle((again.keys[0], .applied(21)), (again.keys[1], .applied(21)))
+        #expect(try f.card("desc", "n") == "second")
+    }
+
     @Test("SEC-11 a wipe leaves no byte of what had been deleted before it, either")
     func remnants() async throws {
         let f = try await scattered()
