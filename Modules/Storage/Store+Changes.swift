@@ -33,10 +33,11 @@ extension Store: ChangeLog {
         _ settlement: Settlement, claim: ClaimLimits?, underWay: Claim?
     ) throws(StoreFailure) -> Claim {
         let now = now
-        let generation = leaseGeneration
+        let (generation, length) = (leaseGeneration, leaseLength)
         let (result, touched) = try performWithHeld("settling the queue") { db, isRetrying in
             // A late holder's verdicts count; what goes next is the present holder's to say.
             let mayClaim = try Lease.isHeld(db, generation)
+            if mayClaim { try Lease.prolong(db, generation, by: length, now: now) }
             let ahead = try context.records(db, of: settlement.outcomes.map(\.changeID))
             return try context.deriving(db, now: now, ahead: ahead) {
                 let settled = try context.changes.settle(

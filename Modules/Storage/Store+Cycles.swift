@@ -38,7 +38,7 @@ extension Store {
         }
         guard case (let generation, var opening)? = begun else { return nil }
         if pageLimit != nil { pageDeaths.beginAgain() }
-        leaseGeneration = generation
+        (leaseGeneration, leaseLength) = (generation, Int64(seconds * 1_000))
         // With dirty flags the queue is what is in it and what they mark.
         if !DirtyFlags.isUsed(schema), let left {
             opening.isFileKnown = true

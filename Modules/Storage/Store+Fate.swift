@@ -14,7 +14,8 @@ public enum RecordFate: Sendable, Hashable {
 extension Store {
     /// What became of a record's changes; of the record alone, not of what is under it.
     public func fate(of record: RecordKey) throws(StoreFailure) -> RecordFate {
-        try look("looking for a record's changes") { db in
+        try collectIfDirty()
+        return try look("looking for a record's changes") { db in
             let sql = "SELECT key, state FROM sync_change WHERE entity = ? AND id = ? ORDER BY position"
             var aside: [String] = []
             for row in try Row.fetchAll(db.cachedStatement(sql: sql), arguments: [record.entity, record.id]) {

@@ -14,7 +14,7 @@ extension Store {
             if generation != nil, generation != present { try ChangeTable.recover(db) }
             return generation
         }
-        if let generation { leaseGeneration = generation }
+        if let generation { (leaseGeneration, leaseLength) = (generation, Int64(seconds * 1_000)) }
         return generation != nil
     }
 

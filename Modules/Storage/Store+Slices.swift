@@ -83,6 +83,7 @@ extension Store {
                 return Part(report: SliceReport(wasDropped: true))
             }
             try Lease.check(db, leaseGeneration)
+            try Lease.prolong(db, leaseGeneration, by: leaseLength, now: now)
             if epoch == nil { try Meta.set(db, .epoch, slice.epoch) }
             let passRuns = try scopes != nil && PassState.read(db).isRunning
             // Nothing is to come that is asked for: what still waits for a parent waits for none of it (Decision 191). What

@@ -26,6 +26,8 @@ public actor Store: ThreadSharing {
     private let breaker: StatementBreaker?
     /// The generation of the lease that this store took last.
     var leaseGeneration: Int64?
+    /// For how long it was taken, in milliseconds.
+    var leaseLength: Int64 = 0
     /// `nil` for a database that the app opened: it may need a key.
     let checkpointer: Checkpointer?
     /// What is remembered of the queue.

@@ -59,6 +59,17 @@ import Testing
         var machine = CycleMachine()
         _ = machine.begin(hasBatch: true)
         #expect(machine.failed(failure(.tooLarge), hadChanges: true, hasBatch: true) == .request(withChanges: true))
+        #expect(machine.applied(hasMore: false, inFullPass: false, hasBatch: false) == .finish(.complete))
+    }
+
+    @Test("A change that failed alone by a 4xx that blames none waits, and the pull goes without it")
+    func unknown() {
+        var machine = CycleMachine()
+        _ = machine.begin(hasBatch: true)
+        let trouble = failure(.unknown)
+        #expect(machine.failed(trouble, hadChanges: true, hasBatch: true) == .request(withChanges: true))
+        #expect(machine.failed(trouble, hadChanges: true, hasBatch: false) == .request(withChanges: false))
+        #expect(machine.applied(hasMore: false, inFullPass: false, hasBatch: false) == .finish(.exchange(trouble)))
     }
 
     @Test("Another data set stops the cycle; another epoch begins a full pass, and its end is asked for")

@@ -37,6 +37,26 @@ import Testing
         #expect(scheduler.nextStart() == 0)
     }
 
+    @Test("Time in the background that may not be used takes neither a write nor a hint along")
+    func refusedBackground() {
+        var scheduler = idle()
+        scheduler.trigger(.background, at: 10_000)
+        #expect(scheduler.isForBackgroundAlone(at: 10_000))
+        scheduler.trigger(.serverBack, at: 10_000, spread: 5_000)
+        scheduler.trigger(.localWrite, at: 10_000)
+        #expect(scheduler.nextStart() == 10_000)
+        #expect(scheduler.isForBackgroundAlone(at: 10_000))
+        scheduler.forgetBackground()
+        #expect(scheduler.nextStart() == 10_250)
+        // Beside another cause it is served along, and no round is needed.
+        scheduler.trigger(.background, at: 10_200)
+        #expect(!scheduler.isForBackgroundAlone(at: 10_250))
+        let cause = scheduler.started(at: 10_250)
+        #expect(cause == .localWrite)
+        scheduler.ended()
+        #expect(scheduler.nextStart() == 40_250)
+    }
+
     @Test("What happens during a cycle makes exactly one more")
     func duringACycle() {
         var scheduler = idle()

@@ -110,6 +110,17 @@ struct DirtyFlagTests {
         #expect(try flags(f)[0] == 0)
     }
 
+    @Test("OBS-05 a row that is marked and not collected yet is not decided")
+    func fate() async throws {
+        let f = try fixture()
+        #expect(try await f.store.fate(of: RecordKey("note", "n1")) == .decided)
+        try f.sql("INSERT INTO note (id, text) VALUES ('n1', 'a')")
+        #expect(try await f.store.fate(of: RecordKey("note", "n1")) == .waiting)
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .applied(9)))
+        #expect(try await f.store.fate(of: RecordKey("note", "n1")) == .decided)
+    }
+
     @Test("REPLACE, another id, a silent page: each is seen for what it is")
     func replace() async throws {
         let f = try fixture()

@@ -283,6 +283,48 @@ struct OpeningTests {
         try await b.close()
     }
 
+    @Test("PRC-11 SCH-08 a lease that was taken before the clock was set back does not keep others away for as long")
+    func leaseFromTheFuture() async throws {
+        let file = try TestFile()
+        let clock = MovingClock()
+        let configuration = StoreConfiguration(clock: clock)
+        let a = try Store(path: file.path, schema: boardSchema(), configuration: configuration)
+        let b = try Store(path: file.path, schema: boardSchema(), configuration: configuration)
+        clock.move(86_400_000)
+        #expect(try await a.lease(holder: "a", seconds: 30))
+        clock.move(-86_400_000)
+        #expect(try await b.isBeingSynced() == false)
+        #expect(try await b.lease(holder: "b", seconds: 30))
+        try await a.close()
+        try await b.close()
+    }
+
+    @Test("PRC-11 who is at work keeps the lease, however long the cycle takes")
+    func longCycle() async throws {
+        let file = try TestFile()
+        let clock = MovingClock()
+        let configuration = StoreConfiguration(clock: clock)
+        let a = try Store(path: file.path, schema: boardSchema(), configuration: configuration)
+        let b = try Store(path: file.path, schema: boardSchema(), configuration: configuration)
+        #expect(try await a.beginCycle(holder: "a", seconds: 30) != nil)
+        for page in 0..<3 {
+            clock.move(20_000)
+            let slice = PageSlice(records: [], from: Int64(page), checkpoint: Int64(page + 1), epoch: "e-1")
+            _ = try await a.apply(slice)
+        }
+        try await a.write { try $0.execute(sql: "INSERT INTO board (id, name) VALUES ('b1', 'A')") }
+        for _ in 0..<3 {
+            clock.move(20_000)
+            _ = try await a.settle(Settlement(), claim: ClaimLimits())
+        }
+        clock.move(20_000)
+        #expect(try await b.beginCycle(holder: "b", seconds: 30) == nil)
+        clock.move(20_000)
+        #expect(try await b.beginCycle(holder: "b", seconds: 30) != nil)
+        try await a.close()
+        try await b.close()
+    }
+
     @Test("SEC-11, PRC-20 a wipe leaves nothing of the account in the file")
     func wipe() async throws {
         let file = try TestFile()

@@ -8,6 +8,9 @@ extension SyncEngine {
     func note(_ failure: ExchangeFailure) {
         logger.info("request failed", metadata: ["failure": "\(failure.redacted)"])
         let now = watch.milliseconds()
+        gate.asked(
+            pauseSeconds: max(failure.retryAfterSeconds ?? 0, failure.backoffSeconds ?? 0), cause: failure.description,
+            at: moment)
         if failure.isCancelled || !failure.reachedServer {
             gate.breaker.learnedNothing(nowMilliseconds: now)
         } else if let status = failure.status, (400..<500).contains(status) {

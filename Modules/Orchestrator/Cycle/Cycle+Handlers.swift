@@ -12,6 +12,8 @@ extension SyncEngine {
         for handler in handlers {
             let found: [FoundChange]
             do { found = try await handler.collectDirty() } catch {
+                // Who gave up because the cycle is given up has not failed; it is asked again in the next one.
+                if Task.isCancelled { return }
                 failed(handler, error)
                 continue
             }

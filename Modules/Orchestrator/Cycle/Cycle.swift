@@ -22,8 +22,9 @@ extension SyncEngine {
             report.end = .notNow(untilMilliseconds: until, cause: cause)
             return report
         }
-        // A probe that never left does not stand in the way of the next.
-        defer { if report.requests == 0 { gate.breaker.learnedNothing(nowMilliseconds: watch.milliseconds()) } }
+        // A probe that never left, or was given up with what was under way, does not stand in the way of the next.
+        let probe = gate.breaker.state
+        defer { if gate.breaker.state == probe { gate.breaker.learnedNothing(nowMilliseconds: watch.milliseconds()) } }
         let opening: CycleOpening
         do throws(StoreFailure) {
             let begun = try await store.beginCycle(
@@ -87,13 +88,19 @@ extension SyncEngine {
         var look = opening.queue
         if !handlers.isEmpty, !isPulled {
             try await collectFound()
+            guard !Task.isCancelled else {
+                report.end = .cancelled
+                return
+            }
             look = try await store.summary()
         }
-        // Without the server's time, stamps may be far off: the first request asks for it and carries no changes.
-        var take = try await isPulled || isTimeKnown(position) ? taken(urgency, look) : Take.nothing(look)
+        // Without the server's time, stamps may be far off: the first request asks for it and carries no changes. Nor does it
+        // where the last push took the pull along when it failed.
+        let isPushFirst = isTimeKnown(position) && !isPullOwed
+        var take = try await isPulled || isPushFirst ? taken(urgency, look) : Take.nothing(look)
         // The server's word binds the pull, too: its pause is for the whole device.
         let schedule = take.summary.schedule
-        let pause = gate.learned(schedule, at: moment)
+        let pause = learnedWord(schedule)
         if !isPulled, take.claim == nil, let pause {
             update { $0.queue = take.summary }
             let until = wallClock.nowMilliseconds + pause
@@ -134,6 +141,8 @@ extension SyncEngine {
                 askedScopes = position.scopes.map { Set($0.keys) }
                 let summary = try await report.isIdle ? take.summary : store.summary()
                 update { $0.queue = summary }
+                _ = learnedWord(summary.schedule)
+                if machine.hasPushKeptAway, !report.isPulled { isPullOwed = true }
                 report.end = end
                 return
             }
@@ -187,11 +196,13 @@ extension SyncEngine {
                 let pause = max(error.retryAfterSeconds ?? 0, error.backoffSeconds ?? 0)
                 if pause > 0 { try await queue.asked(pauseSeconds: pause) }
             }
+            let step = machine.failed(error, hadChanges: claim != nil, hasBatch: take.claim != nil)
             // An open breaker lets one request through, not a cycle.
             if case .open = gate.breaker.state, !error.isCancelled { return .finish(.exchange(error)) }
-            return machine.failed(error, hadChanges: claim != nil, hasBatch: take.claim != nil)
+            return step
         }
         noteSuccess()
+        gate.asked(pauseSeconds: answer.backoffSeconds ?? 0, cause: "the server asked for a pause", at: moment)
         report.bytesSent += answer.bytesSent
         report.bytesReceived += answer.bytesReceived
         try await learnTime(answer.serverTimeMilliseconds, asked: asked, &position)
@@ -201,6 +212,7 @@ extension SyncEngine {
             position.dataset = answer.dataset
         }
         if let claim {
+            isPullOwed = false
             report.count(answer.results)
             take = try await queue.settle(
                 claim, results: answer.results, stamp: answer.stamp, backoffSeconds: answer.backoffSeconds,

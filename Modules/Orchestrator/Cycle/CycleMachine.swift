@@ -47,6 +47,9 @@ struct CycleMachine: Sendable {
     /// missing again where they had been asked for again.
     var mustPushWait: Bool { pushFailed != nil || incomplete > 1 }
 
+    /// Whether a push that failed there, or was too slow, may have kept the pull away; without a network neither would have worked.
+    private(set) var hasPushKeptAway = false
+
     /// Whether a full pass was begun, or gone on with, in this cycle.
     var hasBegunPass: Bool { fullPasses > 0 }
 
@@ -85,6 +88,7 @@ struct CycleMachine: Sendable {
 
     /// A request failed as a whole.
     mutating func failed(_ failure: ExchangeFailure, hadChanges: Bool, hasBatch: Bool) -> Step {
+        hasPushKeptAway = hasPushKeptAway || (hadChanges && (failure.reachedServer || failure.isCancelled))
         if failure.isCancelled { return .finish(.cancelled) }
         if failure.kind == .history {
             if failure.code == "otherDataset" { return .finish(.otherDataset) }
@@ -97,11 +101,13 @@ struct CycleMachine: Sendable {
             pull = .failed(.exchange(failure))
             return .finish(.exchange(failure))
         }
-        pushFailed = .exchange(failure)
         // The server's word binds every request.
         if max(failure.retryAfterSeconds ?? 0, failure.backoffSeconds ?? 0) > 0 { return .finish(.exchange(failure)) }
-        // Too large and unknown failures halve the batch: the smaller one goes at once.
-        if failure.kind == .tooLarge || failure.kind == .unknown { return next(hasBatch: hasBatch) }
+        // Too large and unknown failures halve the batch: the smaller one goes at once, and nothing has failed before that does.
+        // What is too large alone is set aside.
+        if failure.kind == .tooLarge || (failure.kind == .unknown && hasBatch) { return next(hasBatch: hasBatch) }
+        pushFailed = .exchange(failure)
+        if failure.kind == .unknown { return next(hasBatch: false) }
         // Without a network a second request would fail like the first. One that was too slow, or was cut off, says
         // nothing about a small one.
         if failure.kind == .network, !failure.reachedServer { return .finish(.exchange(failure)) }

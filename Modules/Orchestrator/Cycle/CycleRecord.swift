@@ -11,6 +11,7 @@ public struct CycleRecord: Sendable, Hashable {
     public var atMilliseconds: Int64
     /// Why it began: a name of ``Scheduler/Trigger``.
     public var cause: String
+    /// How long it took, by the monotonic clock.
     public var durationMilliseconds: Int64
     /// `complete`, or what ended it, as ``CycleEnd/name`` has it.
     public var end: String

@@ -19,13 +19,17 @@ public struct CycleReport: Sendable, Hashable {
     public var received = 0
     /// Records of pages that were set down to wait, with their reason.
     public var held = 0
+    /// Requests that were made, whatever became of them.
     public var requests = 0
+    /// Bytes on the wire of requests that were answered.
     public var bytesSent = 0
+    /// Bytes on the wire of answers.
     public var bytesReceived = 0
     /// Rows that a full pass removed.
     public var removed = 0
     /// Whether everything up to the server's present version came, whatever became of the push.
     public var isPulled = false
+    /// How it ended.
     public var end = CycleEnd.complete
     /// How the queue stood when the lease was given back; `nil` where that must be asked.
     var closing: CycleClosing?

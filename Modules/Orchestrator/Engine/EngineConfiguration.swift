@@ -4,20 +4,24 @@ public import Foundation
 public struct EngineConfiguration: Sendable {
     /// The most records wanted in one answer.
     public var pageLimit: Int
-    /// A slice of a page is one transaction of at most so many records and about so many bytes.
+    /// A slice of a page is one transaction of at most so many records.
     public var sliceRecords: Int
+    /// A slice of a page is one transaction of about so many bytes at most.
     public var sliceBytes: Int
     /// How long this process may sync alone before another may take over a lease that was not renewed, in seconds.
     public var leaseSeconds: Double
     /// This process's number, by which others see that a lease's holder is no more.
     public var process: Int32
+    /// When cycles start by themselves.
     public var intervals: Scheduler.Intervals
+    /// When a server that fails is left alone, and for how long.
     public var breaker: CircuitBreaker
     /// Whether somebody waits for what ``SyncEngine/run()`` does, as in a program that is left running to sync: its cycles
     /// go before our own back-off of changes and before an open breaker then, at the pace of the pauses between cycles.
     public var isWatched: Bool
-    /// The least pause between two cycles of ``SyncEngine/sync(for:)`` after a failure, and the greatest.
+    /// The first pause between two cycles of ``SyncEngine/sync(for:)`` after a failure; it doubles.
     public var retryPause: Duration
+    /// The longest of these pauses.
     public var longestRetryPause: Duration
     /// What a whole fleet notices at once (a server that is back) is spread over so long.
     public var fleetSpread: Duration
@@ -25,8 +29,9 @@ public struct EngineConfiguration: Sendable {
     public var comparison: Duration?
     /// How many cycles are kept to be looked at (``SyncEngine/recentCycles(limit:)``).
     public var keptCycles: Int
-    /// The window of the first pause before a broken stream of hints is opened again, and the greatest; full jitter.
+    /// The window of the first pause before a broken stream of hints is opened again; it doubles, with full jitter.
     public var hintPause: Duration
+    /// The longest of these windows.
     public var longestHintPause: Duration
     /// What must hold before requests of a lane go; one that is not named takes any network.
     public var conditions: [SyncGate.Lane: SyncGate.Conditions]

@@ -69,7 +69,9 @@ extension SyncEngine {
     /// Starts a cycle whenever the schedule has one due; in between it waits for the time, or for the schedule to change.
     private func loop() async {
         while !Task.isCancelled {
-            let next = isPaused || isCycling ? nil : scheduler.nextStart()
+            // A pause is about what starts by itself; the user's wish does not.
+            let mayStart = !isCycling && (!isPaused || scheduler.isUserWaiting)
+            let next = mayStart ? scheduler.nextStart() : nil
             let now = watch.milliseconds()
             if let next, next <= now {
                 _ = await serialized(scheduler.isUserWaiting ? .user : .routine)

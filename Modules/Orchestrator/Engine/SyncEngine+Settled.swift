@@ -5,7 +5,7 @@ extension SyncEngine {
     /// Waits until everything that was written of a record is acknowledged or set aside, or the time is over.
     ///
     /// It waits only: something must sync meanwhile, ``run()`` or ``syncNow()``. Of the record alone, not of what is under
-    /// it.
+    /// it; and of what the queue knows: what a handler has not found yet is not waited for.
     /// - Returns: what became of it; `waiting` when the time is over or the task is cancelled.
     public func settled(_ record: RecordKey, timeout: Duration) async throws(StoreFailure) -> RecordFate {
         // Listened to before the first look, so that no change falls between.

@@ -1,3 +1,4 @@
+import Logging
 import Storage
 import SyncCore
 
@@ -61,16 +62,15 @@ extension SyncEngine {
 
     private func oneCycle(_ urgency: Urgency, cause: Scheduler.Trigger?) async -> CycleReport {
         let began = watch.milliseconds()
+        if cause == nil, urgency == .routine, let refused = await refusedRound(at: began) { return refused }
         let due = scheduler.started(at: began)
         update { $0.activity = .syncing }
         hinted = 0
-        let report =
-            cause == nil && due == .background && urgency == .routine
-            ? await countedCycle(Beginning(cause: due, elapsed: began, wall: wallClock.nowMilliseconds))
-            : await cycle(
-                // One that the schedule began, with somebody who waits for it.
-                cause == nil && configuration.isWatched ? .user : urgency,
-                Beginning(cause: cause ?? due, elapsed: began, wall: wallClock.nowMilliseconds))
+        let report = await cycle(
+            // One that the schedule began, with somebody who waits for it.
+            cause == nil && configuration.isWatched ? .user : urgency,
+            Beginning(cause: cause ?? due, elapsed: began, wall: wallClock.nowMilliseconds))
+        if report.closing == nil { await showQueue() }
         let now = watch.milliseconds()
         let next = backoff.ended(
             report, queue: status.queue, wall: wallClock.nowMilliseconds, chance: randomness.unit())
@@ -92,19 +92,33 @@ extension SyncEngine {
 }
 
 extension SyncEngine {
-    /// A cycle that ``trigger(_:)`` asked for in the background: only if the budget has a round.
-    private func countedCycle(_ beginning: Beginning) async -> CycleReport {
+    /// A cycle that could not begin says nothing of the queue; what waits is shown all the same.
+    private func showQueue() async {
+        do throws(StoreFailure) {
+            let summary = try await store.summary()
+            update { $0.queue = summary }
+        } catch {
+            logger.error("the queue was not counted", metadata: ["failure": "\(error.redacted)"])
+        }
+    }
+
+    /// A cycle that ``trigger(_:)`` asked for in the background begins only if the budget has a round. One that does not begin
+    /// is none: what else waits, or comes meanwhile, starts one at its own time.
+    /// - Returns: why it does not begin; `nil` if it does.
+    private func refusedRound(at now: Int64) async -> CycleReport? {
+        guard scheduler.isForBackgroundAlone(at: now) else { return nil }
         var report = CycleReport()
         do throws(StoreFailure) {
-            guard try await countBackgroundRound() == nil else {
-                report.end = .notNow(untilMilliseconds: nil, cause: "time in the background is used up for now")
-                return report
-            }
+            guard let until = try await countBackgroundRound() else { return nil }
+            report.end = .notNow(untilMilliseconds: until, cause: "time in the background is used up for now")
         } catch {
             report.end = .store(error)
-            return report
         }
-        return await cycle(.routine, beginning)
+        scheduler.forgetBackground()
+        update { $0.lastEnd = report.end }
+        metrics.ended(report, cause: .background, milliseconds: 0)
+        send(.cycleEnded(report))
+        return report
     }
 }
 

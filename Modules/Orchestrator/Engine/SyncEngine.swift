@@ -31,6 +31,8 @@ public actor SyncEngine {
     private let deadlines: DeadlineTimer?
 
     var gate: SyncGate
+    /// The gate knows what the queue keeps of the server's word.
+    var isWordKnown = false
     /// The gate was closed when a cycle wanted to begin.
     var isHeldByGate = false
     /// What handlers built for changes that are no more was dropped once since the engine was made.
@@ -43,6 +45,8 @@ public actor SyncEngine {
     var clockCheck: (wall: Int64, watch: StopWatch)?
     /// The wall clock jumped, and no answer has told the server's time since.
     var hasClockJumped = false
+    /// The last push ended without an answer, and its cycle without a pull: the next ones ask first, and push then.
+    var isPullOwed = false
     /// When contents were last compared with the server's, milliseconds since 1970; `nil` before it was read.
     var comparedMilliseconds: Int64?
     var isComparisonWanted = false

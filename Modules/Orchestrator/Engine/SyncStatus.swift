@@ -2,13 +2,20 @@ public import SyncCore
 
 /// How sync stands: a snapshot, published after each change, the newest only.
 public struct SyncStatus: Sendable, Hashable {
+    /// What the engine is at.
     public enum Activity: Sendable, Hashable {
+        /// No cycle is at work.
         case idle
+        /// A cycle is at work.
         case syncing
+        /// None is, and none starts by itself before ``SyncEngine/resume()``.
         case paused
     }
 
+    /// What the engine is at.
     public var activity: Activity
+    /// What was in the queue when the last cycle ended, or could not begin; empty before the first. By the moment it is told by
+    /// ``SyncEngine/uploads``.
     public var queue: QueueSummary
     /// How the last cycle ended; `nil` before the first.
     public var lastEnd: CycleEnd?
@@ -28,8 +35,11 @@ public struct SyncStatus: Sendable, Hashable {
 
 /// What happened, for the app's own log or screen; durable rows stand behind each of them in the store.
 public enum SyncEvent: Sendable, Hashable {
+    /// A cycle has ended, or could not begin; it comes after the cycle's other events, and ``SyncStatus/lastEnd`` says so already.
     case cycleEnded(CycleReport)
+    /// Everything is asked for from the beginning: the server's history is another one, or tombstones may be missing.
     case fullPassBegan
+    /// The full pass is through, or waits for the app's word.
     case fullPassEnded(FullPassEnd)
     /// The server and this device hold different records at the same checkpoint; a full pass follows.
     case diverged
@@ -37,8 +47,9 @@ public enum SyncEvent: Sendable, Hashable {
     case breakerOpened(milliseconds: Int64, cause: String)
     /// A probe worked: the server is asked as usual.
     case breakerClosed
-    /// The stream of hints is there, or is not any more, with the cause.
+    /// The stream of hints is there.
     case hintsOpened
+    /// The stream of hints is not there any more, with the cause.
     case hintsLost(String)
     /// A handler of the app threw; the others went on.
     case handlerFailed(entity: String, message: String)

@@ -2,6 +2,7 @@
 public struct BackgroundBudget: Sendable, Hashable {
     /// So many rounds at most in any window.
     public var most: Int
+    /// The window, which begins with any round.
     public var windowMilliseconds: Int64
     /// Two rounds begin at least so far apart.
     public var apartMilliseconds: Int64
@@ -14,7 +15,8 @@ public struct BackgroundBudget: Sendable, Hashable {
 
     /// When the next round may begin.
     /// - Parameter rounds: when earlier ones began, in any order. One that lies ahead, since the clock was set back, counts
-    ///   as now: so a jump never costs more than one window.
+    ///   as now; who keeps them puts it down so (`Store.backgroundRounds(noLaterThan:)`), and a jump never costs more than one
+    ///   window.
     public func next(after rounds: [Int64], now: Int64) -> Int64 {
         let past = rounds.map { min($0, now) }.sorted()
         var next = now

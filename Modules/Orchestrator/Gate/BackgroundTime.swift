@@ -5,7 +5,8 @@
 public protocol BackgroundTime: Sendable {
     /// Asks for one round, not before this time (milliseconds since 1970); a later call replaces an earlier one.
     func ask(notBeforeMilliseconds time: Int64) async
-    /// The rounds that the system gives.
+    /// The rounds that the system gives. Each call has a stream of its own, which ends with the task that listens; a later
+    /// run of the engine listens anew.
     func grants() -> AsyncStream<BackgroundGrant>
 }
 
@@ -33,21 +34,15 @@ public struct BackgroundGrant: Sendable {
     /// `BGTaskSchedulerPermittedIdentifiers`.
     public final class SystemBackgroundTime: BackgroundTime {
         private let identifier: String
-        private let stream: AsyncStream<BackgroundGrant>
+        private let rounds = BackgroundGrants()
 
         /// - Parameter limit: how long one round may take; the system takes its time back earlier if it must.
         public init(identifier: String, limit: Duration = .seconds(25)) {
             self.identifier = identifier
-            let (stream, continuation) = AsyncStream.makeStream(
-                of: BackgroundGrant.self, bufferingPolicy: .bufferingNewest(1))
-            self.stream = stream
-            BGTaskScheduler.shared.register(forTaskWithIdentifier: identifier, using: nil) { task in
+            BGTaskScheduler.shared.register(forTaskWithIdentifier: identifier, using: nil) { [rounds] task in
                 // Sendable: the system's object is only told, from one place each, that it expired and that it is over.
                 nonisolated(unsafe) let task = task
-                let (expiry, expired) = AsyncStream.makeStream(of: Void.self)
-                task.expirationHandler = { expired.finish() }
-                continuation.yield(
-                    BackgroundGrant(limit: limit, expiry: expiry) { task.setTaskCompleted(success: $0) })
+                task.expirationHandler = rounds.give(limit) { task.setTaskCompleted(success: $0) }
             }
         }
 
@@ -62,6 +57,6 @@ public struct BackgroundGrant: Sendable {
             }
         }
 
-        public func grants() -> AsyncStream<BackgroundGrant> { stream }
+        public func grants() -> AsyncStream<BackgroundGrant> { rounds.stream() }
     }
 #endif

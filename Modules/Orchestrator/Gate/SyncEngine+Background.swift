@@ -22,19 +22,24 @@ extension SyncEngine {
 
     /// When the next round in the background may begin, milliseconds since 1970.
     public func nextBackgroundRound() async throws(StoreFailure) -> Int64 {
-        configuration.background.next(
-            after: try await store.backgroundRounds(), now: wallClock.nowMilliseconds)
+        let now = wallClock.nowMilliseconds
+        return configuration.background.next(after: try await store.backgroundRounds(noLaterThan: now), now: now)
     }
 
     /// Notes that a round begins. One for which the gate is closed makes no request, and is none.
     /// - Returns: the time before which none may; then nothing was noted.
     func countBackgroundRound() async throws(StoreFailure) -> Int64? {
-        guard case .open = answer(.records, .routine) else { return nil }
-        let now = wallClock.nowMilliseconds
-        let next = try await nextBackgroundRound()
-        guard next <= now else { return next }
-        try await store.noteBackgroundRound(atMilliseconds: now, keeping: configuration.background.most)
-        return nil
+        guard case .open = await knownAnswer(.records, .routine) else { return nil }
+        while true {
+            let now = wallClock.nowMilliseconds
+            let rounds = try await store.backgroundRounds(noLaterThan: now)
+            let next = configuration.background.next(after: rounds, now: now)
+            guard next <= now else { return next }
+            // Another call, or another process, may have begun one meanwhile: then it is looked at anew.
+            let isNoted = try await store.noteBackgroundRound(
+                atMilliseconds: now, after: rounds, keeping: configuration.background.most)
+            if isNoted { return nil }
+        }
     }
 
     /// Takes the rounds that the system gives, and asks for the next, until the task is cancelled.

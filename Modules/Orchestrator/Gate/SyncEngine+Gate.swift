@@ -1,17 +1,24 @@
+import Logging
+import Storage
 public import SyncCore
 import UploadQueue
 
 /// The gate, wired: one value in the engine, asked by cycles, and by queues of the app's own through ``gate(for:)``.
 extension SyncEngine {
-    /// The gate for requests of this lane, for an ``UploadQueue`` that runs by itself, a ``DownloadQueue``, or an app's own
+    /// The gate for requests of this lane, for an `UploadQueue` that runs by itself, a `DownloadQueue`, or an app's own
     /// transfers. What comes of those requests is told to the breaker by ``noting(_:)``.
     public nonisolated func gate(for lane: SyncGate.Lane = .records) -> any Gate {
         EngineGate(engine: self, lane: lane)
     }
 
-    /// Sends through another sender and tells the breaker what came of it.
+    /// Sends through another sender and tells the gate what came of it: the breaker, and the server's pauses.
     public nonisolated func noting(_ sender: any ChangeSender) -> any ChangeSender {
         NotingSender(engine: self, base: sender)
+    }
+
+    /// The same for what fetches for a `DownloadQueue`.
+    public nonisolated func noting(_ fetcher: any RecordFetcher) -> any RecordFetcher {
+        NotingFetcher(engine: self, base: fetcher)
     }
 
     /// What must hold before requests of a lane go.
@@ -28,8 +35,11 @@ extension SyncEngine {
 
     /// The platform, or the app, says how the device is connected; `nil` where nobody knows any more.
     public func noticed(_ path: NetworkPath?) async {
-        guard let path else { return gate.lostPath() }
-        if gate.noticed(path, at: moment) { trigger(.reconnected) }
+        if let path {
+            if gate.noticed(path, at: moment) { trigger(.reconnected) }
+        } else {
+            gate.lostPath()
+        }
         await gateChanged()
     }
 
@@ -48,7 +58,7 @@ extension SyncEngine {
     /// Follows the platform's word until the task is cancelled.
     func follow(_ connectivity: any Connectivity) async {
         for await path in connectivity.paths() { await noticed(path) }
-        gate.lostPath()
+        await noticed(nil)
     }
 
     var moment: SyncGate.Moment {
@@ -62,37 +72,74 @@ extension SyncEngine {
     }
 }
 
+extension SyncEngine {
+    /// The answer, also before any cycle has looked at what the server asked for in an earlier run.
+    func knownAnswer(_ lane: SyncGate.Lane, _ urgency: Urgency) async -> GateAnswer {
+        if !isWordKnown {
+            do throws(StoreFailure) {
+                let schedule = try await store.summary().schedule
+                if !isWordKnown { _ = learnedWord(schedule) }
+            } catch {
+                // Whoever asked meets the same trouble when it claims, and tells; the next one asks again.
+                logger.error("the server's pause was not read", metadata: ["failure": "\(error.redacted)"])
+            }
+        }
+        return answer(lane, urgency)
+    }
+
+    /// What the queue keeps of the server's word; how long it still stands.
+    func learnedWord(_ schedule: QueueSchedule) -> Int64? {
+        isWordKnown = true
+        return gate.learned(schedule, at: moment)
+    }
+
+    /// A request leaves that is not a cycle's.
+    fileprivate func noteLeaving() { gate.leaves(at: moment) }
+
+    /// Makes a request that is not a cycle's, where its caller runs, and tells the gate of it.
+    fileprivate nonisolated func noted<T: Sendable>(
+        _ request: () async throws(ExchangeFailure) -> T
+    ) async throws(ExchangeFailure) -> T {
+        await noteLeaving()
+        do throws(ExchangeFailure) {
+            let result = try await request()
+            await noteSuccess()
+            return result
+        } catch {
+            await note(error)
+            throw error
+        }
+    }
+}
+
 /// The engine's gate as the queues see it.
 private struct EngineGate: Gate {
     let engine: SyncEngine
     let lane: SyncGate.Lane
 
-    func mayGo(_ urgency: Urgency) async -> GateAnswer { await engine.answer(lane, urgency) }
+    func mayGo(_ urgency: Urgency) async -> GateAnswer { await engine.knownAnswer(lane, urgency) }
 }
 
-/// A sender whose failures and successes the breaker hears of.
+/// A sender whose failures and successes the gate hears of.
 private struct NotingSender: ChangeSender {
     let engine: SyncEngine
     let base: any ChangeSender
 
     func send(_ changes: [Change], deviceID: String) async throws(ExchangeFailure) -> [ChangeResult] {
-        do throws(ExchangeFailure) {
-            let results = try await base.send(changes, deviceID: deviceID)
-            await engine.noteSuccess()
-            return results
-        } catch {
-            await engine.note(error)
-            throw error
-        }
+        try await engine.noted { () async throws(ExchangeFailure) in try await base.send(changes, deviceID: deviceID) }
     }
 
     func probe() async throws(ExchangeFailure) {
-        do throws(ExchangeFailure) {
-            try await base.probe()
-            await engine.noteSuccess()
-        } catch {
-            await engine.note(error)
-            throw error
-        }
+        try await engine.noted { () async throws(ExchangeFailure) in try await base.probe() }
+    }
+}
+
+/// A fetcher whose failures and successes the gate hears of.
+private struct NotingFetcher: RecordFetcher {
+    let engine: SyncEngine
+    let base: any RecordFetcher
+
+    func fetch(_ request: DownloadRequest) async throws(ExchangeFailure) {
+        try await engine.noted { () async throws(ExchangeFailure) in try await base.fetch(request) }
     }
 }

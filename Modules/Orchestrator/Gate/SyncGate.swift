@@ -35,7 +35,9 @@ public struct SyncGate: Sendable, Hashable {
 
     /// A moment by both clocks, in milliseconds: the wall's for what is told, the monotonic one for what is waited.
     public struct Moment: Sendable, Hashable {
+        /// Since 1970, by the device's clock.
         public var wall: Int64
+        /// Since the engine was made, by a clock that does not jump.
         public var elapsed: Int64
 
         public init(wall: Int64, elapsed: Int64) {
@@ -164,6 +166,16 @@ public struct SyncGate: Sendable, Hashable {
         serverCause = schedule.cause
         return serverWord.remaining(schedule.serverNotBeforeMilliseconds, wall: now.wall, elapsed: now.elapsed)
     }
+
+    /// The server asked for a pause just now, whoever's request it was; the queue keeps it durably.
+    mutating func asked(pauseSeconds: Double, cause: String, at now: Moment) {
+        guard pauseSeconds > 0 else { return }
+        serverCause = cause
+        serverWord.asked(milliseconds: Int64(min(pauseSeconds, 86_400) * 1_000), elapsed: now.elapsed)
+    }
+
+    /// A request leaves by another way than a cycle: where the breaker is open it is its probe.
+    mutating func leaves(at now: Moment) { _ = breaker.mayGo(nowMilliseconds: now.elapsed, isProbeForced: true) }
 
     /// Something outside has changed: the breaker's next request may go as its probe, and a link that is said to be down
     /// is tried.

@@ -4,13 +4,17 @@
 /// success closes; its failure opens again for twice as long, up to `longest`. Times come in, of a monotonic clock if no
 /// jump is to matter; none is read.
 public struct CircuitBreaker: Sendable, Hashable {
+    /// What it does with requests.
     public enum State: Sendable, Hashable {
+        /// They go.
         case closed
+        /// None goes before this time, but for the user's wish and an invited probe.
         case open(untilMilliseconds: Int64)
         /// One probe is on its way since this time; a probe that never comes back is forgotten after a cool-down.
         case probing(sinceMilliseconds: Int64)
     }
 
+    /// Where it stands now.
     public private(set) var state = State.closed
     private var failures = 0
     private var openings = 0
@@ -18,6 +22,10 @@ public struct CircuitBreaker: Sendable, Hashable {
     private let coolDownMilliseconds: Int64
     private let longestMilliseconds: Int64
 
+    /// - Parameters:
+    ///   - threshold: so many failures in a row open it.
+    ///   - coolDownMilliseconds: how long it stays open the first time; twice as long after each probe that fails.
+    ///   - longestMilliseconds: the longest that it stays open.
     public init(
         threshold: Int = 5, coolDownMilliseconds: Int64 = 30 * 60_000, longestMilliseconds: Int64 = 4 * 3_600_000
     ) {

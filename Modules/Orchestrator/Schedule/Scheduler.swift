@@ -7,6 +7,7 @@
 public struct Scheduler: Sendable, Hashable {
     /// What can make a cycle worth while.
     public enum Trigger: String, Sendable, Hashable, CaseIterable {
+        /// The app wrote a row that syncs.
         case localWrite
         /// The server says that something is new.
         case hint
@@ -28,10 +29,15 @@ public struct Scheduler: Sendable, Hashable {
         case retry
     }
 
+    /// The times that it goes by, in milliseconds.
     public struct Intervals: Sendable, Hashable {
+        /// Without any event a cycle starts so long after the last one's start.
         public var period: Int64
+        /// A cycle for local writes starts so long after the last of them.
         public var debounce: Int64
+        /// A cycle for local writes starts no later than this after the first of them.
         public var longestWait: Int64
+        /// The least time between two starts, the user's wish excepted.
         public var minimumInterval: Int64
         /// All in milliseconds.
         public init(
@@ -55,6 +61,8 @@ public struct Scheduler: Sendable, Hashable {
     private var firstWrite: Int64?
     private var lastWrite: Int64?
     private var due: Due?
+    /// Time in the background is there since then: apart, since a round that may not be must take nothing else along.
+    private var background: Int64?
     /// Nothing routine starts before this.
     private var holdUntil: Int64?
     /// The queue asked to be looked at then.
@@ -63,6 +71,7 @@ public struct Scheduler: Sendable, Hashable {
     public private(set) var isUserWaiting = false
     private var isRunning = false
 
+    /// A scheduler whose first cycle is due at once.
     public init(_ intervals: Intervals = Intervals()) { self.intervals = intervals }
 
     /// Something happened.
@@ -72,7 +81,9 @@ public struct Scheduler: Sendable, Hashable {
         case .localWrite:
             firstWrite = firstWrite ?? now
             lastWrite = now
-        case .hint, .reconnected, .serverBack, .foreground, .background, .started, .period, .retry:
+        case .background:
+            background = min(background ?? .max, now + max(0, spread))
+        case .hint, .reconnected, .serverBack, .foreground, .started, .period, .retry:
             let time = now + max(0, spread)
             if due.map({ time < $0.at }) ?? true { due = Due(at: time, cause: trigger) }
         case .user:
@@ -89,6 +100,7 @@ public struct Scheduler: Sendable, Hashable {
         firstWrite = nil
         lastWrite = nil
         due = nil
+        background = nil
         holdUntil = nil
         wakeAt = nil
         isUserWaiting = false
@@ -106,12 +118,18 @@ public struct Scheduler: Sendable, Hashable {
         self.wakeAt = wakeAt
     }
 
+    /// Whether a cycle that started now would be for the time in the background, and for nothing else.
+    public func isForBackgroundAlone(at now: Int64) -> Bool { cause(at: now) == .background }
+
+    /// The round in the background may not be: no cycle starts for it, and what else there is waits as it did.
+    public mutating func forgetBackground() { background = nil }
+
     /// When the next cycle may start; `nil` while one runs.
     public func nextStart() -> Int64? {
         guard !isRunning else { return nil }
         guard !isUserWaiting else { return lastStart ?? .min }
         var earliest = holdUntil ?? [periodEnd, wakeAt ?? .max, writesEnd ?? .max].min() ?? .max
-        if let due { earliest = min(earliest, due.at) }
+        earliest = min(earliest, due?.at ?? .max, background ?? .max)
         guard let lastStart else { return earliest }
         return max(earliest, lastStart + intervals.minimumInterval)
     }
@@ -126,9 +144,14 @@ public struct Scheduler: Sendable, Hashable {
     private func cause(at now: Int64) -> Trigger {
         if isUserWaiting { return .user }
         if let due, due.at <= now { return due.cause }
-        if let holdUntil { return holdUntil <= now ? .retry : .period }
-        if let writesEnd, writesEnd <= now { return .localWrite }
-        if let wakeAt, wakeAt <= now { return .retry }
+        if let holdUntil {
+            if holdUntil <= now { return .retry }
+        } else {
+            if let writesEnd, writesEnd <= now { return .localWrite }
+            if let wakeAt, wakeAt <= now { return .retry }
+            if periodEnd <= now { return lastStart == nil ? .started : .period }
+        }
+        if let background, background <= now { return .background }
         return lastStart == nil ? .started : .period
     }
 }

@@ -22,6 +22,11 @@ struct ServerWord: Sendable, Hashable {
         return left(elapsed: elapsed)
     }
 
+    /// The server said so just now; an earlier pause that ends later stays.
+    mutating func asked(milliseconds: Int64, elapsed: Int64) {
+        end = max(end ?? .min, elapsed + min(Self.longest, milliseconds))
+    }
+
     /// How long nothing may go, as it was last seen.
     func left(elapsed: Int64) -> Int64? {
         guard let end, end > elapsed else { return nil }

@@ -25,8 +25,7 @@ enum Lease {
             try db.cachedStatement(sql: "UPDATE sync_lease SET expires = ? WHERE one = 1").execute(arguments: [until])
             return Taken(generation: generation, wasFree: false)
         }
-        let isOver = (row[2] as Int64? ?? 0) <= now
-        guard present == nil || isOver || present.map(isDead) == true else { return nil }
+        guard present == nil || isOver(row[2], now: now) || present.map(isDead) == true else { return nil }
         try db.cachedStatement(
             sql: "UPDATE sync_lease SET holder = ?, generation = generation + 1, expires = ? WHERE one = 1"
         ).execute(arguments: [holder, until])
@@ -47,7 +46,17 @@ enum Lease {
     static func isTaken(_ db: Database, now: Int64) throws -> Bool {
         let sql = "SELECT holder, expires FROM sync_lease WHERE one = 1"
         guard let row = try Row.fetchOne(db, sql: sql), let holder = row[0] as String? else { return false }
-        return (row[1] as Int64? ?? 0) > now && !isDead(holder)
+        return !isOver(row[1], now: now) && !isDead(holder)
+    }
+
+    /// The longest that a lease may stand without being prolonged: one hour.
+    private static let longest: Int64 = 3_600_000
+
+    /// One that lasts longer than any may was taken before the clock was set back: its holder is silent for who knows how long.
+    private static func isOver(_ expires: Int64?, now: Int64) -> Bool {
+        guard let expires, expires > now else { return true }
+        let (left, overflow) = expires.subtractingReportingOverflow(now)
+        return overflow || left > longest
     }
 
     /// Whether a holder named `PID/…` is a process of this machine that is no more: then nobody need wait for the end.
@@ -71,6 +80,14 @@ enum Lease {
         guard try isHeld(db, generation) else {
             throw StoreFailure(kind: .refused, message: "Another process syncs this database now.")
         }
+    }
+
+    /// Who is at work keeps the lease, however long the cycle takes: prolonged once half of it is over.
+    static func prolong(_ db: Database, _ generation: Int64?, by length: Int64, now: Int64) throws {
+        guard let generation, length > 0 else { return }
+        try db.cachedStatement(
+            sql: "UPDATE sync_lease SET expires = ? WHERE one = 1 AND generation = ? AND expires < ?"
+        ).execute(arguments: [now + length, generation, now + length / 2])
     }
 
     /// Whether nobody took the lease over; a store that never took it is not asked.

@@ -17,7 +17,8 @@ public struct SnapshotBuilder: Sendable {
         let path: [String]
 
         /// Records of an entity; `path` names the reference fields that lead from one to the subject
-        /// (`["idList", "idBoard"]` from a card to its board).
+        /// (`["idList", "idBoard"]` from a card to its board). What it goes through counts as well: a list that moves touches
+        /// both boards.
         public static func entity(_ name: String, _ path: [String] = []) -> Dependency {
             Dependency(source: .entity(name), path: path)
         }

@@ -12,6 +12,14 @@ struct SnapshotPlan: Sendable {
     struct Link: Sendable {
         var source: SnapshotBuilder.Dependency.Source
         var steps: [Step]
+
+        /// The entities whose records it goes through, each with the steps from there: one that moves takes along what leads
+        /// through it. The source is none of them, unless it is another builder, whose subject's records move like any.
+        var through: [(entity: String, steps: ArraySlice<Step>)] {
+            var through = steps.indices.map { (steps[$0].entity.name, steps[$0...]) }
+            if case .entity = source, !through.isEmpty { through.removeFirst() }
+            return through
+        }
     }
 
     struct Planned: Sendable {
@@ -47,8 +55,9 @@ struct SnapshotPlan: Sendable {
         }
         self.schema = schema
         self.planned = planned
-        sources = Set(
-            planned.flatMap(\.links).compactMap { if case .entity(let name) = $0.source { name } else { nil } })
+        let links = planned.flatMap(\.links)
+        sources = Set(links.compactMap { if case .entity(let name) = $0.source { name } else { nil } })
+            .union(links.flatMap(\.through).map(\.entity))
     }
 
     private static func mistake(_ words: String) -> StoreFailure {

@@ -34,11 +34,10 @@ final class SnapshotRun {
     func touch(_ keys: [RecordKey], left: [Left: Set<String>]) throws {
         var isLeft = false
         for planned in plan.planned {
-            for link in planned.links {
-                guard case .entity(let name) = link.source, let step = link.steps.first,
-                    let old = left[Left(entity: name, field: step.field.name)]
+            for steps in planned.links.flatMap({ link in link.steps.indices.map { link.steps[$0...] } }) {
+                guard let step = steps.first, let old = left[Left(entity: step.entity.name, field: step.field.name)]
                 else { continue }
-                let found = try lead(old, link.steps.dropFirst())
+                let found = try lead(old, steps.dropFirst())
                 subjects[planned.builder.name, default: []].formUnion(found)
                 isLeft = true
             }
@@ -56,8 +55,10 @@ final class SnapshotRun {
                     case .entity(let name): ids(name)
                     case .snapshot(let name): subjects[name] ?? []
                     }
-                guard !start.isEmpty else { continue }
-                subjects[planned.builder.name, default: []].formUnion(try lead(start, link.steps[...]))
+                for (start, steps) in [(start, link.steps[...])] + link.through.map({ (ids($0.entity), $0.steps) })
+                where !start.isEmpty {
+                    subjects[planned.builder.name, default: []].formUnion(try lead(start, steps))
+                }
             }
         }
     }

@@ -153,6 +153,40 @@ import Testing
         }
     }
 
+    @Test("SCH-04 a probe that is given up because the file refuses a write is followed by the next at once")
+    func givenUpWithTheFile() throws {
+        try inVirtualTime { stage in
+            let port = port(stage)
+            var policy = UploadPolicy()
+            policy.limits.maxChanges = 1
+            let device = try stage.device(port, policy: policy)
+            _ = await device.engine.syncNow()
+            port.otherwise = .fail(.status(503))
+            for _ in 0..<5 { _ = await device.engine.syncNow() }
+            port.otherwise = .slow(.seconds(3))
+            for number in 0..<2 { try await device.addBoard("b-\(number)") }
+            try await stage.pass(.seconds(1_801))
+            // What is made ready behind the probe cannot be marked.
+            try await device.write(
+                """
+                CREATE TRIGGER full BEFORE UPDATE OF state ON sync_change
+                WHEN new.state = 1 AND EXISTS (SELECT 1 FROM sync_change WHERE state = 1)
+                BEGIN SELECT RAISE(ABORT, 'no room'); END
+                """)
+            port.forget()
+            guard case .store = await device.engine.runOnce(deadline: .seconds(10)).end else {
+                Issue.record("the file took it")
+                return
+            }
+            #expect(port.requests.count == 1)
+            try await device.write("DROP TRIGGER full")
+            let report = await device.engine.runOnce(deadline: .seconds(30))
+            #expect(report.end == .complete)
+            #expect(report.acknowledged == 2)
+            try await device.end()
+        }
+    }
+
     @Test(
         "SCH-04 a restart asks at once, and a sign-out does not keep the probe away for ever", arguments: [true, false])
     func neverStuckAfter(restart: Bool) throws {

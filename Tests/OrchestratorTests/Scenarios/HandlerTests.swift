@@ -109,6 +109,26 @@ private final class Shelf: Syncable, @unchecked Sendable {
         }
     }
 
+    @Test("SCH-11 a handler that is cut off while it looks has not failed: it is asked again in the next cycle")
+    func cutOff() throws {
+        try inVirtualTime { stage in
+            let server = ModelServer(schema: Device.parsed, clock: stage.wall)
+            let device = try stage.device(server)
+            let engine = engine(stage, device, server, [Slow(clock: stage.clock)])
+            let events = await engine.events()
+            #expect(await engine.runOnce(deadline: .seconds(5)).end == .cancelled)
+            #expect(await engine.runOnce(deadline: .seconds(60)).end == .complete)
+            var ends = 0
+            for await event in events {
+                if case .handlerFailed = event { Issue.record("nothing has failed") }
+                if case .cycleEnded = event { ends += 1 }
+                if ends == 2 { break }
+            }
+            #expect(server.effects.map(\.change.record.id) == ["l-1"])
+            try await device.end()
+        }
+    }
+
     @Test(
         "A handler for an entity that is not declared, and a second one for an entity, are refused when the engine starts"
     )
@@ -146,6 +166,20 @@ private struct Unfit: Syncable {
             FoundChange(
                 record: RecordKey("list", "l-1"), operation: .create,
                 fields: ["name": FieldDelta(old: nil, new: .double(.nan))])
+        ]
+    }
+}
+
+/// Looks for half a minute before it says what it found.
+private struct Slow: Syncable {
+    let schema = Device.parsed["list"] ?? EntitySchema("list", fields: [])
+    let clock: VirtualClock
+    func collectDirty() async throws -> [FoundChange] {
+        try await clock.sleep(for: .seconds(30))
+        return [
+            FoundChange(
+                record: RecordKey("list", "l-1"), operation: .create,
+                fields: ["name": FieldDelta(old: nil, new: "one")])
         ]
     }
 }

@@ -88,6 +88,12 @@ import Testing
             let kept = try await device.engine.recentCycles(limit: 1_000)
             #expect(kept.count == 100)
             #expect(kept.map(\.number) == (24...123).reversed().map(Int64.init))
+            var settings = StoreConfiguration()
+            settings.clock = stage.wall
+            settings.executor = stage.executor.lane("the next start")
+            let next = try Store(path: device.store.database.path, schema: Device.parsed, configuration: settings)
+            #expect(try await next.recentCycles(limit: 1_000) == kept)
+            try await next.close()
             try await device.end()
         }
     }

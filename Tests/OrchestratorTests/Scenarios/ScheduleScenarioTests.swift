@@ -35,6 +35,48 @@ import Testing
         }
     }
 
+    private func isNear(_ time: Double?, _ expected: Double) -> Bool { abs((time ?? .infinity) - expected) < 0.02 }
+
+    @Test("In the engine: 250 ms after a write, 2 s after the first of many, 2 s apart, 30 s without anything")
+    func numbers() throws {
+        try inVirtualTime { stage in
+            let port = Port(model(stage), clock: stage.clock)
+            let device = try stage.device(port)
+            try await stage.running(device) {
+                try await stage.pass(.seconds(95))
+                let quiet = port.requests.map(\.seconds)
+                #expect(quiet.count == 4)
+                for (number, time) in quiet.enumerated() { #expect(isNear(time, Double(30 * number))) }
+                // One write, then one each 100 ms.
+                port.forget()
+                try await device.addBoard("b-0")
+                try await stage.pass(.seconds(10))
+                #expect(isNear(port.requests.first?.seconds, 95.25))
+                port.forget()
+                for number in 1...30 {
+                    try await device.addBoard("b-\(number)")
+                    try await stage.pass(.milliseconds(100))
+                }
+                #expect(isNear(port.requests.first?.seconds, 107))
+                try await stage.pass(.seconds(5))
+                // Everything at once, all the time, but for the user's wish.
+                port.forget()
+                for number in 0..<300 {
+                    for trigger in Scheduler.Trigger.allCases where trigger != .user {
+                        await device.engine.trigger(trigger)
+                    }
+                    try await device.addBoard("x-\(number)")
+                    try await stage.pass(.milliseconds(100))
+                }
+                let starts = port.requests.map(\.seconds)
+                let gaps = zip(starts, starts.dropFirst()).map { $1 - $0 }.filter { $0 > 0 }
+                #expect(gaps.allSatisfy { $0 >= 1.999 })
+                #expect(gaps.count >= 13)
+            }
+            try await device.end()
+        }
+    }
+
     @Test("What is written while a request that finds nothing is under way goes in the same cycle")
     func writtenMeanwhile() throws {
         try inVirtualTime { stage in
@@ -142,6 +184,12 @@ import Testing
                 try await device.addBoard("b-2")
                 try await stage.pass(.seconds(120))
                 #expect(port.requests.count == 1)
+                // The same wish by its other name.
+                await device.engine.trigger(.user)
+                try await stage.pass(.seconds(3))
+                #expect(port.requests.count == 2)
+                #expect(await device.status.activity == .paused)
+                try await device.addBoard("b-3")
                 await device.engine.resume()
                 try await stage.pass(.seconds(1))
                 #expect(try await device.store.summary().hasWork == false)

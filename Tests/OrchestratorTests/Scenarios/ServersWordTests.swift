@@ -119,6 +119,23 @@ import Testing
         }
     }
 
+    @Test("QUE-15 a batch that was halved and then taken is a complete cycle, not a failed one")
+    func tooLarge() throws {
+        try inVirtualTime { stage in
+            let port = Port(ModelServer(schema: Device.parsed, clock: stage.wall), clock: stage.clock)
+            let device = try stage.device(port)
+            _ = await device.engine.syncNow()
+            for number in 0..<4 { try await device.addBoard("b-\(number)") }
+            port.forget()
+            port.next(.fail(.status(413)))
+            let report = await device.engine.syncNow()
+            #expect(report.end == .complete)
+            #expect(report.acknowledged == 4)
+            #expect(port.requests.map(\.changes.count) == [4, 2, 2])
+            try await device.end()
+        }
+    }
+
     @Test(
         "SCH-08 a wall clock that jumps a year either way neither ends the server's pause nor prolongs it",
         arguments: [1, -1])
