@@ -101,6 +101,19 @@ extension Store: ChangeRepair {
         return try look("reading the queue") { db in try context.changes.queued(db) }
     }
 
+    /// The same part by part, for a queue that may be too long to be held at once. Each part is as the queue is when it is asked
+    /// for; none of its changes is told twice, and what stays in it is not left out.
+    /// - Parameters:
+    ///   - place: the beginning, or what the part before gave as the next.
+    ///   - limit: how many changes at most, 1 at least.
+    /// - Returns: the changes, and the place where the next part begins; `nil` at the end.
+    public func queued(
+        from place: QueuePlace, limit: Int
+    ) throws(StoreFailure) -> (changes: [QueuedChange], next: QueuePlace?) {
+        try collectIfDirty()
+        return try look("reading the queue") { db in try context.changes.queued(db, from: place, limit: max(1, limit)) }
+    }
+
     public func failures() throws(StoreFailure) -> [FailedChange] {
         try collectIfDirty()
         return try look("reading what was set aside") { db in try context.changes.failures(db) }

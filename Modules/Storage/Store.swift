@@ -14,6 +14,9 @@ public actor Store: ThreadSharing {
     /// Where a file that was found corrupt was moved to, when this store opened; its queue was saved as far as it could
     /// be read, and everything else comes with the next download.
     public nonisolated let movedAside: String?
+    /// Whether this store found a new file, or one of no bytes, where another one was before, with all that was in it: what the
+    /// server has comes with the next download, what was unsent does not.
+    public nonisolated let isBegunAnew: Bool
     nonisolated let configuration: StoreConfiguration
     nonisolated let context: ApplyContext
     nonisolated let reading: Reading
@@ -93,14 +96,14 @@ public actor Store: ThreadSharing {
         database: any DatabaseWriter, schema: Schema, account: String? = nil,
         configuration: StoreConfiguration = .init()
     ) throws(StoreFailure) {
-        let context = try Opening.prepare(database, schema, account: account, configuration)
-        self.init(Opening.Opened(database: database, context: context), schema, configuration)
+        self.init(try Opening.prepare(database, schema, account: account, configuration), schema, configuration)
     }
 
     private init(_ opened: Opening.Opened, _ schema: Schema, _ configuration: StoreConfiguration) {
         context = opened.context
         database = opened.database
         movedAside = opened.movedAside
+        isBegunAnew = opened.isBegunAnew
         breaker = opened.breaker
         reading = Reading(opened.database, opened.breaker, configuration)
         checkpointer = opened.file.map {

@@ -115,6 +115,32 @@ struct OpeningTests {
         try await store.close()
     }
 
+    @Test("PRC-14 a file of no bytes, or none, where one was before, is begun anew, as a new device; that is told once")
+    func emptied() async throws {
+        for isEmpty in [true, false] {
+            let f = try Fixture()
+            #expect(!f.store.isBegunAnew)
+            let device = try await f.store.position().deviceID
+            try f.sql("INSERT INTO board (id, name) VALUES ('b1', 'A')")
+            try await f.store.close()
+            for suffix in ["-wal", "-shm", ""] where FileManager.default.fileExists(atPath: f.file.path + suffix) {
+                try FileManager.default.removeItem(atPath: f.file.path + suffix)
+            }
+            if isEmpty { try Data().write(to: URL(fileURLWithPath: f.file.path)) }
+            #expect(try Store(forReading: f.file.path, schema: boardSchema()) == nil)
+            let store = try Store(path: f.file.path, schema: boardSchema())
+            #expect(store.isBegunAnew && store.movedAside == nil)
+            #expect(try await store.events().map(\.kind) == ["begunAnew"])
+            #expect(try await store.position().deviceID != device)
+            #expect(try await store.queued().isEmpty)
+            try await store.close()
+            let again = try Store(path: f.file.path, schema: boardSchema())
+            #expect(!again.isBegunAnew)
+            #expect(try await again.events().count == 1)
+            try await again.close()
+        }
+    }
+
     @Test("PRC-14 of a broken file the unsent queue is saved, and its new rows are there again")
     func salvaged() async throws {
         let f = try Fixture()
@@ -155,6 +181,59 @@ struct OpeningTests {
         return (f.file, keys)
     }
 
+    @Test(
+        "PRC-14 a saved create whose parent comes with the download shows as soon as that is here, or its verdict after it",
+        arguments: [true, false])
+    func parentLater(_ isDecidedFirst: Bool) async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.insertCard("new")
+        try f.sql("UPDATE card SET name = 'B' WHERE id = 'c1'")
+        let keys = try await f.store.queued().map(\.change.id)
+        try await f.store.database.barrierWriteWithoutTransaction { _ = try $0.checkpoint(.truncate) }
+        try await f.store.close()
+        try overwrite(f.file, at: 0, [UInt8](repeating: 0x55, count: 16))
+        let g = try Fixture(file: f.file, seed: 8)
+        #expect(g.store.movedAside != nil)
+        #expect(try await g.store.queued().map(\.change.id) == keys)
+        #expect(try !g.hasCard("new"))
+        if isDecidedFirst {
+            #expect(try await g.claim().keys == keys)
+            try await g.settle((keys[0], .applied(4)), (keys[1], .applied(5)))
+        }
+        try await g.apply(
+            record("board", "b1", 1, ["name": "Board"]), record("list", "l1", 2, ["name": "List", "idBoard": "b1"]))
+        #expect(try g.card("name", "new") == "A")
+        if isDecidedFirst {
+            try await g.apply(record("card", "c1", 5, ["name": "B", "idList": "l1"]))
+        } else {
+            try await g.apply(record("card", "c1", 3, ["name": "Card", "idList": "l1"]))
+            try await g.drain()
+        }
+        #expect(try g.card("name", "new") == "A" && g.card("name", "c1") == "B")
+        #expect(try g.int("SELECT version FROM sync_record WHERE id = 'new'") ?? 0 > 0)
+        #expect(try g.int("SELECT count(*) FROM sync_held") == 0)
+        #expect(try await g.store.integrityProblems().isEmpty)
+        try await g.store.close()
+    }
+
+    @Test(
+        "PRC-14 a note beside the file that is damaged stops no opening",
+        arguments: ["9223372036854775807\nd 9223372036854775807\n", "-9223372036854775808\n", "\n\n", "x"])
+    func damagedNote(_ text: String) async throws {
+        let f = try Fixture()
+        try f.sql("INSERT INTO board (id, name) VALUES ('b1', 'A')")
+        let device = try await f.store.position().deviceID
+        try await f.store.close()
+        try Data(text.utf8).write(to: URL(fileURLWithPath: f.file.path + "-device"))
+        for _ in 0..<3 {
+            let store = try Store(path: f.file.path, schema: boardSchema())
+            #expect(try await store.position().deviceID == device)
+            #expect(try await store.queued().count == 1)
+            try await store.close()
+        }
+    }
+
     private func overwrite(_ file: TestFile, at offset: UInt64, _ bytes: [UInt8]) throws {
         let handle = try FileHandle(forUpdating: URL(fileURLWithPath: file.path))
         try handle.seek(toOffset: offset)
@@ -181,6 +260,25 @@ struct OpeningTests {
         let again = try Store(path: file.path, schema: boardSchema(), configuration: own)
         #expect(again.movedAside == nil)
         #expect(try await again.queued().map(\.change.id) == keys)
+        try await again.close()
+    }
+
+    @Test("PRC-14 a new file that is damaged, too, before the first one's queue is saved: both are saved")
+    func damagedTwice() async throws {
+        let (file, keys) = try await closedQueue()
+        try overwrite(file, at: 0, [UInt8](repeating: 0x55, count: 16))
+        // As a process leaves it that is killed between the two.
+        try Recovery.moveAside(file.path, now: 1)
+        try Data(repeating: 0x55, count: 4_096).write(to: URL(fileURLWithPath: file.path))
+        let store = try Store(path: file.path, schema: boardSchema())
+        #expect(store.movedAside != nil)
+        #expect(try await store.queued().map(\.change.id) == keys)
+        #expect(try await store.events().count { $0.kind == "movedAside" } == 2)
+        let rows = try await store.database.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM board") }
+        #expect(rows == 2)
+        try await store.close()
+        let again = try Store(path: file.path, schema: boardSchema())
+        #expect(again.movedAside == nil)
         try await again.close()
     }
 

@@ -13,7 +13,9 @@ struct HeaderTests {
             (["7"], 7), (["0"], 0), (["-1"], nil), (["1e9"], nil), (["1000000000"], 86_400), (["soon"], nil),
             (["99999999999999999999999999"], 86_400), (["7", "120"], 120), (["7, 120"], 120), (["-5", "3"], 3),
             ([""], nil), (["7.5"], nil), ([" 7 "], 7), (["Sun, 06 Nov 1994 08:49:47 GMT"], 10),
-            (["Sunday, 06-Nov-94 08:49:47 GMT"], 86_400), (["Sun Nov  6 08:49:47 1994"], 10),
+            (["Sunday, 06-Nov-94 08:49:47 GMT"], 10), (["Sunday, 06-Nov-94 08:49:27 GMT"], 0),
+            (["Friday, 06-Nov-43 08:49:47 GMT"], 86_400), (["Monday, 06-Nov-45 08:49:47 GMT"], 0),
+            (["Sun Nov  6 08:49:47 1994"], 10),
             (["Sun, 06 Nov 1994 08:49:27 GMT"], 0), (["Sun, 06 Nov 2094 08:49:27 GMT"], 86_400),
             (["5", "Sun, 06 Nov 1994 08:49:47 GMT"], 10), (["5, Sun, 06 Nov 1994 08:49:47 GMT, 9"], 10),
             (["Sun, 32 Nov 1994 08:49:47 GMT"], nil), (["Sun, 06 Nov 1994 24:49:47 GMT"], nil), ([], nil),
@@ -22,6 +24,18 @@ struct HeaderTests {
         var fields = HTTPFields()
         for value in values { fields.append(HTTPField(name: .retryAfter, value: value)) }
         #expect(ServerPause.retryAfter(fields, nowMilliseconds: Self.now) == seconds)
+    }
+
+    @Test("NET-16 a year of two digits is at most 50 years ahead: what is long past asks for no pause")
+    func twoDigits() {
+        var fields = HTTPFields()
+        fields[.retryAfter] = "Sunday, 06-Nov-94 08:49:37 GMT"
+        // 2026-11-21T08:00:00Z
+        #expect(ServerPause.retryAfter(fields, nowMilliseconds: 1_795_248_000_000) == 0)
+        fields[.retryAfter] = "Saturday, 21-Nov-26 08:00:30 GMT"
+        #expect(ServerPause.retryAfter(fields, nowMilliseconds: 1_795_248_000_000) == 30)
+        fields[.date] = "Saturday, 21-Nov-26 08:00:10 GMT"
+        #expect(ServerPause.retryAfter(fields, nowMilliseconds: 1_795_248_000_000) == 20)
     }
 
     @Test("SCH-08 a date counts from the answer's own date, not from a wrong clock")

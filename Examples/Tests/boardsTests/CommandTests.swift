@@ -193,6 +193,44 @@ struct CommandTests {
         #expect(try await shop.on("A", "pending", "--json").json.count == 10)
     }
 
+    @Test("PRC-14 the same where a database was, and is gone: each record is in, and one process says so")
+    func atOnceAnew() async throws {
+        try await shop.ok("A", "add", "board", "name=gone")
+        for suffix in ["", "-wal", "-shm"] {
+            let path = shop.file("A/boards.sqlite" + suffix)
+            if FileManager.default.fileExists(atPath: path) { try FileManager.default.removeItem(atPath: path) }
+        }
+        var told = 0
+        try await withThrowingTaskGroup(of: Finished.self) { group in
+            for _ in 0..<10 { group.addTask { try await shop.on("A", "add", "board", "name=x") } }
+            for try await finished in group {
+                #expect(finished.status == 0, "\(finished.complaint)")
+                told += finished.complaint.contains("gone") ? 1 : 0
+            }
+        }
+        #expect(told == 1)
+        #expect(try await shop.on("A", "show").lines.count == 10)
+    }
+
+    @Test("QUE-14 a queue of several parts is one JSON value, in its order, and a line for each change")
+    func longQueue() async throws {
+        let board = try await shop.ok("A", "add", "board", "name=Garden")
+        var cards = ""
+        for index in 0..<2_300 { cards += (index == 0 ? "" : ",") + #"{"id":"c\#(index)","name":"x","idList":"l"}"# }
+        let export = try shop.write(
+            #"{"id":"\#(board)","name":"Garden","lists":[{"id":"l","name":"L"}],"cards":[\#(cards)],"actions":[]}"#,
+            to: "b.json")
+        try await shop.ok("A", "import", export)
+        let pending = try await shop.on("A", "pending", "--json")
+        #expect(pending.lines.count == 1)
+        let list = try pending.json
+        #expect(list.count == 2_302)
+        for index in 0..<2_302 { #expect(list[index]?["sequence"] == .int(Int64(index + 1))) }
+        #expect(try await shop.on("A", "pending").lines.count { $0.contains(" card") } == 2_300)
+        let last = try #require(list[2_301]?["changeID"]?.string)
+        #expect(try await shop.ok("A", "cancel", last).contains(last))
+    }
+
     private func names(_ device: String, of entity: String) async throws -> [String: FieldValue] {
         var names: [String: FieldValue] = [:]
         for line in try await shop.on(device, "show", entity).lines {

@@ -33,3 +33,35 @@ struct ReportTests {
         #expect(!ChangeReport.line(failed(), waiting: []).contains("need it"))
     }
 }
+
+@Suite("What a sync came to")
+struct SyncOutcomeTests {
+    private func report(_ end: CycleEnd) -> CycleReport {
+        var report = CycleReport()
+        report.requests = 1
+        report.end = end
+        return report
+    }
+
+    private func cause(of ends: [CycleEnd]) -> String? {
+        var total = CycleReport()
+        for end in ends { total.add(report(end)) }
+        return SyncOutcome(SyncSummary(report: total, queue: QueueSummary(pending: 1), held: 0)).cause
+    }
+
+    @Test("NET-05 a sync that was cut off names what went wrong before; what has gone well since is no cause")
+    func cutOff() {
+        let failed = CycleEnd.exchange(
+            ExchangeFailure(kind: .temporary, status: 503, message: "Out of order", reachedServer: true))
+        #expect(cause(of: [.cancelled]) == "stopped before the end")
+        let all: [[CycleEnd]] = [
+            [failed, .cancelled], [.leaseHeld, failed, .cancelled], [failed, .cancelled, .cancelled],
+        ]
+        for tries in all {
+            #expect(cause(of: tries)?.hasPrefix("stopped before the end; before that: ") == true)
+            #expect(cause(of: tries)?.contains("Out of order") == true)
+        }
+        #expect(cause(of: [failed, .complete, .cancelled]) == "stopped before the end")
+        #expect(cause(of: [.cancelled, failed])?.contains("stopped") == false)
+    }
+}

@@ -50,17 +50,81 @@ struct StatusTests {
         #expect(server.stop() == 0)
     }
 
+    @Test("PRC-14 after a damaged database what was made unsent under what comes again is here, as it is everywhere")
+    func savedUnderOthers() async throws {
+        let shop = try Workshop()
+        let server = try await ServerProcess(shop)
+        try await shop.ok("A", "add", "board", "--id", "b", "name=Garden")
+        try await shop.ok("A", "add", "list", "--id", "l", "idBoard=b", "name=Ideas")
+        try await shop.ok("A", "--server", server.url, "sync", "--timeout", "20")
+        try await shop.ok("A", "add", "card", "--id", "c", "idList=l", "name=Pond")
+        try await shop.ok("A", "add", "comment", "--id", "k", "idCard=c", "text=deep")
+        let handle = try FileHandle(forUpdating: URL(filePath: shop.file("A") + "/boards.sqlite"))
+        try handle.write(contentsOf: Data(repeating: 0x55, count: 16))
+        try handle.close()
+        #expect(try await shop.on("A", "show").complaint.contains("2 unsent"))
+        for device in ["A", "B"] { try await shop.ok(device, "--server", server.url, "sync", "--timeout", "20") }
+        #expect(try await shop.ok("B", "show").contains("Pond"))
+        #expect(try await shop.ok("A", "show") == shop.ok("B", "show"))
+        #expect(try await shop.ok("A", "status") == "synced")
+        #expect(server.stop() == 0)
+    }
+
     @Test("OBS-02 a sync that found nobody leaves a device behind; the next one that comes to its end does not")
     func afterFailure() async throws {
         let shop = try Workshop()
         let server = try await ServerProcess(shop)
         try await shop.ok("A", "--server", server.url, "sync", "--timeout", "20")
         #expect(try await shop.ok("A", "status") == "synced")
-        let lost = try await shop.on("A", "--server", "http://127.0.0.1:1", "sync", "--timeout", "0.5")
+        let lost = try await shop.on("A", "--server", "http://127.0.0.1:1", "sync", "--timeout", "4")
         #expect(lost.status == 3)
         #expect(try await shop.ok("A", "status").hasPrefix("behind\n"))
+        let told = try await shop.on("A", "status", "--json").json
+        #expect(told["cause"]?.string?.hasPrefix("network") == true && told["needsCredentials"] == false)
         try await shop.ok("A", "--server", server.url, "sync", "--timeout", "20")
         #expect(try await shop.ok("A", "status") == "synced")
+        #expect(server.stop() == 0)
+    }
+
+    @Test("OBS-02, SEC-02 a pull alone that the server refused for its credentials: status says that it is they")
+    func refusedPull() async throws {
+        let shop = try Workshop()
+        let tokens = try shop.write("secret ann\n", to: "tokens")
+        let server = try await ServerProcess(shop, "--tokens", tokens)
+        try await shop.ok("A", "--server", server.url, "--token", "secret", "sync", "--timeout", "20")
+        #expect(try await shop.on("A", "status", "--json").json["needsCredentials"] == false)
+        let refused = try await shop.on("A", "--server", server.url, "--token", "other", "sync", "--timeout", "20")
+        #expect(refused.status == 3)
+        let status = try await shop.on("A", "status", "--json").json
+        #expect(status["state"] == "behind" && status["needsCredentials"] == true)
+        #expect(status["cause"]?.string?.contains("credentials") == true)
+        #expect(try await shop.ok("A", "status").contains("refused the credentials"))
+        try await shop.ok("A", "--server", server.url, "--token", "secret", "sync", "--timeout", "20")
+        let healed = try await shop.on("A", "status", "--json").json
+        #expect(healed["state"] == "synced" && healed["needsCredentials"] == false && healed["cause"] == .null)
+        #expect(server.stop() == 0)
+    }
+
+    @Test(
+        "PRC-14 a database of no bytes, or none, where one was: the command says so once, and it is behind until a sync",
+        arguments: ["empty", "missing"])
+    func emptied(_ how: String) async throws {
+        let shop = try Workshop()
+        let server = try await ServerProcess(shop)
+        try await shop.ok("A", "add", "board", "--id", "b", "name=Garden")
+        try await shop.ok("A", "--server", server.url, "sync", "--timeout", "20")
+        for file in ["A/boards.sqlite-wal", "A/boards.sqlite-shm", "A/boards.sqlite"] {
+            let path = shop.file(file)
+            if FileManager.default.fileExists(atPath: path) { try FileManager.default.removeItem(atPath: path) }
+        }
+        if how == "empty" { try shop.write("", to: "A/boards.sqlite") }
+        let found = try await shop.on("A", "show")
+        #expect(found.status == 0 && found.output.isEmpty && found.complaint.contains("gone"))
+        #expect(try await shop.on("A", "show").complaint.isEmpty)
+        #expect(try await shop.ok("A", "status").hasPrefix("behind\nThe database that was here is gone"))
+        try await shop.ok("A", "--server", server.url, "sync", "--timeout", "20")
+        #expect(try await shop.ok("A", "status") == "synced")
+        #expect(try await shop.ok("A", "show").contains("Garden"))
         #expect(server.stop() == 0)
     }
 }

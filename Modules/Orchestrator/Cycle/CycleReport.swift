@@ -31,6 +31,8 @@ public struct CycleReport: Sendable, Hashable {
     public var isPulled = false
     /// How it ended.
     public var end = CycleEnd.complete
+    /// Of several: where the last one was stopped, why the one before it did not come to its end; else `nil`.
+    public private(set) var endBefore: CycleEnd?
     /// How the queue stood when the lease was given back; `nil` where that must be asked.
     var closing: CycleClosing?
 
@@ -51,6 +53,12 @@ public struct CycleReport: Sendable, Hashable {
         bytesReceived += other.bytesReceived
         removed += other.removed
         isPulled = other.isPulled
+        if other.end != .cancelled {
+            endBefore = other.endBefore
+        } else if end != .cancelled {
+            // Who was stopped within a try wants to know what became of the last one that came to an end of its own.
+            endBefore = end == .complete ? nil : end
+        }
         end = other.end
         closing = other.closing
     }

@@ -1,20 +1,52 @@
 import GRDB
 import SyncCore
 
+/// A place in the queue, behind which a list of it goes on (``Store/queued(from:limit:)``); a new one is its beginning.
+public struct QueuePlace: Sendable, Hashable {
+    fileprivate var position: Int64 = 0
+    /// What waits without a mark, as it was at the beginning of the list; looking for that takes as long as the queue is.
+    fileprivate var roots: [Int64: String]?
+
+    /// The beginning of the queue.
+    public init() {}
+
+    fileprivate init(position: Int64, roots: [Int64: String]) {
+        self.position = position
+        self.roots = roots
+    }
+}
+
 /// What an app does with changes by hand (``ChangeRepair``).
 extension ChangeTable {
     /// Everything queued, in flight or blocked, in the queue's order.
-    func queued(_ db: Database) throws -> [QueuedChange] {
-        let sql = "SELECT \(StoredChange.columns) FROM sync_change WHERE position > 0 AND state <> 4 ORDER BY position"
-        var roots: [Int64: String] = [:]
-        if try QueueFigures.hasAside(db) {
-            for item in try Needs(schema: schema).newlyBlocked(db) { roots[item.position] = item.root }
-        }
-        return try Row.fetchAll(db.cachedStatement(sql: sql)).map { row in
+    func queued(_ db: Database) throws -> [QueuedChange] { try queued(db, from: QueuePlace(), limit: -1).changes }
+
+    /// The next of them from a place on, and the place behind them; `nil` where there are no more.
+    /// - Parameter limit: how many; all of them below 0.
+    func queued(
+        _ db: Database, from place: QueuePlace, limit: Int
+    ) throws -> (changes: [QueuedChange], next: QueuePlace?) {
+        let sql = """
+            SELECT \(StoredChange.columns) FROM sync_change WHERE position > ? AND state <> 4 ORDER BY position LIMIT ?
+            """
+        let roots = try place.roots ?? unmarkedRoots(db)
+        var last = place.position
+        let rows = try Row.fetchCursor(db.cachedStatement(sql: sql), arguments: [last, limit])
+        var changes: [QueuedChange] = []
+        while let row = try rows.next() {
             var change = StoredChange(lenient: row, schema)
-            if let root = roots[change.position] { (change.state, change.blockedBy) = (.blocked, root) }
-            return change.queued
+            last = change.position
+            if let root = roots[last] { (change.state, change.blockedBy) = (.blocked, root) }
+            changes.append(change.queued)
         }
+        return (changes, changes.count == limit ? QueuePlace(position: last, roots: roots) : nil)
+    }
+
+    /// By position, what was written since the last settlement and will be marked as waiting by the next.
+    private func unmarkedRoots(_ db: Database) throws -> [Int64: String] {
+        guard try QueueFigures.hasAside(db) else { return [:] }
+        let items = try Needs(schema: schema).newlyBlocked(db)
+        return Dictionary(items.map { ($0.position, $0.root) }, uniquingKeysWith: { $1 })
     }
 
     /// Everything set aside, oldest first.

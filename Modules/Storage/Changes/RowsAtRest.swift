@@ -48,7 +48,9 @@ struct RowsAtRest {
     /// What the row shows by now was taken from what was held, or is newer: that waits for nothing any more (seed 10769).
     private func forgetTaken(_ db: Database, _ work: RecordWork) throws {
         if work.stored != nil {
-            guard let held = try HeldRecords.find(db, work.record), held.presence == .live, held.version <= work.version
+            // Of version 0 is what only its unsent changes made, and what was held for them.
+            guard let held = try HeldRecords.find(db, work.record), held.presence == .live || held.version == 0,
+                held.version <= work.version
             else { return }
         }
         try HeldRecords.forget(db, work.record)

@@ -3,26 +3,27 @@ import SyncCore
 
 /// A file beside a database whose predecessor was corrupt and moved aside: it names that one until its queue is saved.
 ///
-/// Between the two anything may happen: the app's own tables are still to be made, or the process is killed. Whoever
-/// opens the new file first, saves. It holds the name alone, since folders move.
+/// Between the two anything may happen: the app's own tables are still to be made, or the process is killed, or the new
+/// file is damaged, too, so that there are two to be saved. Whoever
+/// opens the new file first, saves. It holds names alone, a line each, since folders move.
 struct AsideNote {
     private let database: String
     private var path: String { database + "-aside" }
 
     init(database: String) { self.database = database }
 
-    /// Where the old file is, or is to go; `nil` where nothing is to be saved.
-    var target: String? {
-        guard let data = FileManager.default.contents(atPath: path) else { return nil }
-        let name = String(decoding: data, as: UTF8.self)
-        guard !name.isEmpty, !name.contains("/") else { return nil }
-        return URL(fileURLWithPath: database).deletingLastPathComponent().appendingPathComponent(name).path
+    /// Where the old files are, or are to go, in the order in which they were moved; none where nothing is to be saved.
+    var targets: [String] {
+        guard let data = FileManager.default.contents(atPath: path) else { return [] }
+        let folder = URL(fileURLWithPath: database).deletingLastPathComponent()
+        return String(decoding: data, as: UTF8.self).split(separator: "\n").filter { !$0.contains("/") }
+            .map { folder.appendingPathComponent(String($0)).path }
     }
 
-    func set(target: String) throws(StoreFailure) {
+    func set(targets: [String]) throws(StoreFailure) {
+        let names = targets.map { URL(fileURLWithPath: $0).lastPathComponent }
         do {
-            try Data(URL(fileURLWithPath: target).lastPathComponent.utf8).write(
-                to: URL(fileURLWithPath: path), options: .atomic)
+            try Data(names.joined(separator: "\n").utf8).write(to: URL(fileURLWithPath: path), options: .atomic)
         } catch {
             throw StoreFailure(
                 kind: .corrupt,

@@ -20,6 +20,8 @@ struct DeviceNote {
 
     /// So many digits has each number, so that a line is one write at its place, and no process undoes another's line.
     private static let digits = 20
+    /// No file is opened so often, and no device makes so many changes: a greater number is damage.
+    private static let greatest: Int64 = 1 << 53
 
     /// - Parameter database: the path of the database.
     init(database: String) { path = database + "-device" }
@@ -29,8 +31,13 @@ struct DeviceNote {
         guard let data = FileManager.default.contents(atPath: path) else { return (nil, nil) }
         let lines = String(decoding: data, as: UTF8.self).split(separator: "\n")
         let words = lines.dropFirst().first?.split(separator: " ") ?? []
-        let sent = words.count == 2 ? Int64(words[1]).map { Sent(device: String(words[0]), sequence: $0) } : nil
-        return (lines.first.flatMap { Int64($0) }, sent)
+        let sent = words.count == 2 ? Self.number(words[1]).map { Sent(device: String(words[0]), sequence: $0) } : nil
+        return (lines.first.flatMap(Self.number), sent)
+    }
+
+    private static func number(_ text: Substring) -> Int64? {
+        guard let number = Int64(text), (0...greatest).contains(number) else { return nil }
+        return number
     }
 
     /// Notes the number of openings after the transaction that counted it.

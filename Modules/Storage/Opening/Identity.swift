@@ -9,28 +9,36 @@ import SyncCore
 /// another start of the system (``SystemStart``) may mean one: it gets a new device id, and the unsent changes keep the
 /// earlier one, under which the server may know them. 62 bits of a key are random, so none is ever repeated.
 enum Identity {
+    /// What a check found.
+    struct Checked {
+        /// How often the file was opened.
+        var openings: Int64
+        /// Nothing was in the file, and another was here before.
+        var isBegunAnew: Bool
+    }
+
     /// Checks the file in the transaction that opens it.
     /// - Parameters:
     ///   - note: what is noted beside the file.
     ///   - start: the present start of the system.
     ///   - mayLose: a power loss takes commits along.
-    /// - Returns: the number of openings to note once the transaction stands.
+    /// - Returns: what to note and to tell once the transaction stands.
     static func check(
         _ db: Database, path: String, note: DeviceNote, _ installation: (any InstallToken)?, start: String?,
         mayLose: Bool, now: Int64
-    ) throws -> Int64 {
+    ) throws -> Checked {
         let home = home(of: path)
         let generation = try Meta.integer(db, .generation) ?? 0
         let (noted, sent) = note.read()
         // Above both, so that the copy and what it was copied from part for good.
-        let next = max(generation, noted ?? 0) + 1
+        let next = min(max(generation, noted ?? 0), .max - 1) + 1
         try Meta.set(db, .generation, next)
         guard let device = try Meta.text(db, .device) else {
             try Meta.set(db, .device, Clock.key(db))
             try Meta.set(db, .home, home)
             try noteInstallation(db, path, installation)
             try SystemStart.note(db, start)
-            return next
+            return Checked(openings: next, isBegunAnew: try noteBeginning(db, path, noted, now: now))
         }
         let earlier = try Meta.text(db, .home)
         if let home, let earlier, home != earlier {
@@ -50,7 +58,16 @@ enum Identity {
         }
         try noteInstallation(db, path, installation)
         try SystemStart.note(db, start)
-        return next
+        return Checked(openings: next, isBegunAnew: false)
+    }
+
+    /// A file that knows no device, where one was opened before: that one was emptied, or taken away, with all that it held. There is
+    /// nothing to move aside, and a file that another process is just making must stay where it is.
+    private static func noteBeginning(_ db: Database, _ path: String, _ noted: Int64?, now: Int64) throws -> Bool {
+        guard let noted, home(of: path) != nil, AsideNote(database: path).targets.isEmpty else { return false }
+        let detail = "A file that was opened \(noted) times was here before; it was empty, or is gone."
+        try Journal.event(db, .begunAnew, detail: detail, at: now)
+        return true
     }
 
     /// Whether the installation is another one than the file knows.

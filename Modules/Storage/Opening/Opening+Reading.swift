@@ -9,8 +9,8 @@ extension Opening {
     static func forReading(
         path: String, _ schema: Schema, account: String?, _ configuration: StoreConfiguration
     ) throws(StoreFailure) -> Opened? {
-        guard path != ":memory:", FileManager.default.fileExists(atPath: path), AsideNote(database: path).target == nil,
-            configuration.migrations == nil, !DirtyFlags.isUsed(schema)
+        guard path != ":memory:", FileManager.default.fileExists(atPath: path),
+            AsideNote(database: path).targets.isEmpty, configuration.migrations == nil, !DirtyFlags.isUsed(schema)
         else { return nil }
         let patience = Patience(seconds: configuration.busyTimeout)
         patience.bind(spent: .zero)

@@ -56,6 +56,8 @@ enum Opening {
         var log = LogLength()
         /// Where a corrupt file was moved to.
         var movedAside: String?
+        /// Another file was here before, and nothing of it is left.
+        var isBegunAnew = false
     }
 
     /// Opens a file and makes it ready; one that is corrupt is moved aside, and a new one begun with what can be saved.
@@ -89,18 +91,19 @@ enum Opening {
     ) throws(StoreFailure) -> Opened {
         var opened = try attempt(path: path, schema, account: account, configuration, patience)
         let note = AsideNote(database: path)
-        guard path != ":memory:", let old = note.target, FileManager.default.fileExists(atPath: old) else {
-            return opened
-        }
+        let old = path == ":memory:" ? [] : note.targets.filter { FileManager.default.fileExists(atPath: $0) }
+        guard let last = old.last else { return opened }
         let now = configuration.clock.nowMilliseconds
         do {
-            _ = try opened.database.write { db in try Recovery.salvage(db, from: old, schema, now: now) }
+            try opened.database.write { db in
+                for each in old { _ = try Recovery.salvage(db, from: each, schema, now: now) }
+            }
         } catch {
             throw StoreFailure(error, while: "saving the queue of a corrupt database")
         }
         // A kill between the two saves again what is saved: rows that are there are left alone.
         try note.remove()
-        opened.movedAside = old
+        opened.movedAside = last
         return opened
     }
 
@@ -111,9 +114,11 @@ enum Opening {
         let database = try open(path: path, configuration, patience, breaker, log)
         do {
             try check(Reading(database, breaker, configuration), path)
-            let context = try prepare(database, schema, account: account, configuration, breaker)
-            return Opened(
-                database: database, context: context, breaker: breaker, file: path == ":memory:" ? nil : path, log: log)
+            var opened = try prepare(database, schema, account: account, configuration, breaker)
+            opened.breaker = breaker
+            opened.file = path == ":memory:" ? nil : path
+            opened.log = log
+            return opened
         } catch {
             do { try database.close() } catch let second {
                 throw StoreFailure(second, while: "\(error.message); closing")
@@ -149,21 +154,21 @@ enum Opening {
     static func prepare(
         _ database: any DatabaseWriter, _ schema: Schema, account: String?, _ configuration: StoreConfiguration,
         _ breaker: StatementBreaker? = nil
-    ) throws(StoreFailure) -> ApplyContext {
+    ) throws(StoreFailure) -> Opened {
         let read = Reading(database, breaker, configuration)
         try checkVersion(read, configuration)
         if let migrations = configuration.migrations { try migrations.run(database) }
         let snapshots = try SnapshotPlan(configuration.snapshots, schema)
         let note = DeviceNote(database: database.path)
         do {
-            let (context, number) = try SystemStart.write(read, configuration) { db in
+            let (context, checked) = try SystemStart.write(read, configuration) { db in
                 try EngineTables.migrate(db)
                 try ChangeRows.fold(db)
                 try bind(db, account)
                 try setUpClock(db, configuration)
                 // PRC-04: whoever was sending is not at work any more, unless it holds the lease.
                 if try !Lease.isTaken(db, now: configuration.clock.nowMilliseconds) { try ChangeTable.recover(db) }
-                let number = try Identity.check(
+                let checked = try Identity.check(
                     db, path: database.path, note: note, configuration.installToken,
                     start: configuration.systemStart, mayLose: configuration.synchronous == .normal,
                     now: configuration.clock.nowMilliseconds)
@@ -175,11 +180,11 @@ enum Opening {
                     db, schema, deltas: configuration.deltas, snapshots: snapshots)
                 try SchemaUpgrade.run(db, context, now: configuration.clock.nowMilliseconds)
                 try context.setUpSnapshots(db, now: configuration.clock.nowMilliseconds)
-                return (context, number)
+                return (context, checked)
             }
-            if Identity.home(of: database.path) != nil { note.note(openings: number) }
+            if Identity.home(of: database.path) != nil { note.note(openings: checked.openings) }
             try Remnants.finish(read)
-            return context
+            return Opened(database: database, context: context, isBegunAnew: checked.isBegunAnew)
         } catch {
             throw StoreFailure(error, while: "opening the database")
         }

@@ -15,13 +15,15 @@ enum Recovery {
     static func moveAside(_ path: String, now: Int64) throws(StoreFailure) {
         let files = FileManager.default
         let note = AsideNote(database: path)
-        var target = note.target ?? "\(path).corrupt-\(now)"
+        // One that was moved before, and whose queue is not saved yet, is still to be saved; one that was only to be moved is this.
+        let earlier = note.targets.filter { files.fileExists(atPath: $0) }
+        var target = note.targets.first { !files.fileExists(atPath: $0) } ?? "\(path).corrupt-\(now)"
         var number = 1
         while files.fileExists(atPath: target) {
             number += 1
             target = "\(path).corrupt-\(now)-\(number)"
         }
-        try note.set(target: target)
+        try note.set(targets: earlier + [target])
         do {
             for suffix in ["-wal", "-shm", "-corrupt", ""] where files.fileExists(atPath: path + suffix) {
                 try files.moveItem(atPath: path + suffix, toPath: target + suffix)
@@ -67,7 +69,7 @@ enum Recovery {
                 sequence = max(sequence, (SELECT coalesce(max(max(sequence), max(position)), 0) FROM sync_change)),
                 stamp = max(stamp, (SELECT coalesce(max(stamp), 0) FROM sync_change))
                 """)
-        try showAgain(db, schema)
+        try showAgain(db, schema, now: now)
         try Journal.event(db, .movedAside, detail: path, at: now)
         try Journal.event(db, .salvaged, detail: "\(count) changes", at: now)
         return count
@@ -75,7 +77,10 @@ enum Recovery {
 
     /// The rows that the saved changes make by themselves are there again at once (I6); updates find theirs when the
     /// download brings it.
-    private static func showAgain(_ db: Database, _ schema: Schema) throws {
+    ///
+    /// What cannot stand yet, for want of its parent most of all, is held: the download brings the parent, and nothing else would
+    /// look for the row, not even the verdict of its create, which finds it made where nothing is held.
+    private static func showAgain(_ db: Database, _ schema: Schema, now: Int64) throws {
         let keys = try Row.fetchAll(
             db, sql: "SELECT entity, id FROM sync_change WHERE operation = 0 ORDER BY position")
         let replay = Replay(deltas: LastWriterDeltas())
@@ -86,14 +91,20 @@ enum Recovery {
                 guard shown.isLive else { continue }
                 let fields = shown.fields.filter { entity.field($0.key) != nil }
                 let table = AppliedTable(db, entity, schema, foreignKeys: [:])
-                guard try table.missing(key, fields) == nil else { continue }
+                let unsaid = ServerRecord(key: key, version: 0, presence: .deleted)
+                if let missing = try table.missing(key, fields) {
+                    let detail = "its unsent changes refer to \(missing), which is not here"
+                    try HeldRecords.hold(db, unsaid, .unsent, detail: detail, waits: missing)
+                    continue
+                }
                 do {
                     try db.inSavepoint {
                         try RowWriter(entity).upsert(db, key.id, fields)
                         return .commit
                     }
                 } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
-                    try Journal.event(db, .quarantined, key, detail: error.message, at: 0)
+                    try HeldRecords.hold(db, unsaid, .constraint, detail: error.message)
+                    try Journal.event(db, .quarantined, key, detail: error.message, at: now)
                 }
             }
         }

@@ -25,6 +25,8 @@ enum Journal {
         case clockShifted
         /// The file was corrupt and was moved aside.
         case movedAside, salvaged
+        /// The file is new, or of no bytes, where one was before.
+        case begunAnew
         /// A full pass began, ended, or waits for the app's word.
         case fullPassBegan, fullPassEnded, fullPassAwaits
         /// The server's record left all scopes asked for.

@@ -3,7 +3,8 @@ enum CalendarTime {
     private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
     /// Seconds since 1970 of an HTTP date in any of its three forms (RFC 9110, section 5.6.7).
-    static func httpDate(_ text: String) -> Int64? {
+    /// - Parameter now: the present time, for a year of two digits: one more than 50 years ahead was in the last century.
+    static func httpDate(_ text: String, now: Double) -> Int64? {
         let parts = text.split { $0 == " " || $0 == "," }
         // Sun, 06 Nov 1994 08:49:37 GMT
         if parts.count == 6, parts[5] == "GMT", let year = number(parts[3], 4) {
@@ -13,8 +14,9 @@ enum CalendarTime {
         if parts.count == 4, parts[3] == "GMT" {
             let day = parts[1].split(separator: "-")
             guard day.count == 3, let short = number(day[2], 2) else { return nil }
-            // Two digits; the 50-year rule needs a clock, and no server means the last century.
-            return seconds(2000 + short, day[1], day[0], parts[2])
+            guard let later = seconds(2000 + short, day[1], day[0], parts[2]) else { return nil }
+            let fiftyYears = 50 * 365.2425 * 86_400
+            return Double(later) - now > fiftyYears ? seconds(1900 + short, day[1], day[0], parts[2]) : later
         }
         // Sun Nov  6 08:49:37 1994
         if parts.count == 5, let year = number(parts[4], 4) {

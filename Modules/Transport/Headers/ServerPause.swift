@@ -10,10 +10,11 @@ enum ServerPause {
     /// An HTTP date counts from the answer's own `Date`, so that a device with a wrong clock waits as long as the server
     /// means; without one, from `nowMilliseconds`. A date that is past asks for 0.
     static func retryAfter(_ fields: HTTPFields, nowMilliseconds: Int64) -> Double? {
-        let now = fields[.date].flatMap(CalendarTime.httpDate).map(Double.init) ?? Double(nowMilliseconds) / 1000
+        let here = Double(nowMilliseconds) / 1000
+        let now = fields[.date].flatMap { CalendarTime.httpDate($0, now: here) }.map(Double.init) ?? here
         return fields[values: .retryAfter].flatMap(pieces).compactMap { piece in
             if let seconds = seconds(piece) { return seconds }
-            return CalendarTime.httpDate(piece).map { min(max(Double($0) - now, 0), cap) }
+            return CalendarTime.httpDate(piece, now: now).map { min(max(Double($0) - now, 0), cap) }
         }.max()
     }
 

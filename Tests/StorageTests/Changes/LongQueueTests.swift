@@ -50,4 +50,34 @@ import Testing
         #expect(try await fixture.claim(ClaimLimits(maxChanges: 1_000)).changes.count == 100)
         try await fixture.drain()
     }
+
+    @Test("QUE-14 part by part the queue is the same; what goes or comes meanwhile doubles and hides nothing")
+    func parts() async throws {
+        let fixture = try Fixture()
+        try await fixture.applyBoard()
+        for index in 0..<25 { try fixture.insertCard("n\(index)") }
+        let claim = try await fixture.claim(ClaimLimits(maxChanges: 1))
+        let refusal = Settlement.Outcome(changeID: claim.keys[0], kind: .refused())
+        _ = try await fixture.store.settle(Settlement(outcomes: [refusal]), claim: nil)
+        // Waits for the refused create, and is not marked yet.
+        try fixture.sql("UPDATE card SET idTwin = 'n0' WHERE id = 'n24'")
+        let all = try await fixture.store.queued()
+        for limit in [0, 1, 7, all.count, all.count + 1] {
+            var (found, place) = ([QueuedChange](), QueuePlace() as QueuePlace?)
+            while let here = place {
+                let part = try await fixture.store.queued(from: here, limit: limit)
+                #expect(part.changes.count <= max(1, limit))
+                found += part.changes
+                place = part.next
+            }
+            #expect(found == all)
+        }
+        let first = try await fixture.store.queued(from: QueuePlace(), limit: 10)
+        for change in first.changes { _ = try await fixture.store.cancel(change.change.id) }
+        try fixture.insertCard("late")
+        let rest = try await fixture.store.queued(from: #require(first.next), limit: 100)
+        #expect(rest.next == nil)
+        #expect(rest.changes.map(\.change.id) == (try await fixture.store.queued()).map(\.change.id))
+        #expect(rest.changes.last?.change.record.id == "late")
+    }
 }

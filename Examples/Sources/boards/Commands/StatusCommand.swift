@@ -78,8 +78,8 @@ struct StatusReport {
         ]
         if let wait {
             members["nextAttempt"] = wait.json
-            members["cause"] = wait.cause.map(FieldValue.string) ?? .null
-            members["needsCredentials"] = .bool(wait.needsCredentials)
+            members["cause"] = (wait.cause ?? pull?.cause).map(FieldValue.string) ?? .null
+            members["needsCredentials"] = .bool(wait.needsCredentials || pull?.needsCredentials == true)
         }
         if let pull {
             members["held"] = .int(Int64(pull.held))

@@ -23,6 +23,8 @@ struct Device {
 
     /// How long somebody else's lock is waited for, in seconds.
     static let patience = 5.0
+    /// So many changes of the queue are looked at together.
+    static let part = 1_000
 
     /// Opens the folder's database; both are made where they are missing.
     /// - Parameter patience: how long it waits at most for a file that another process has locked, in seconds.
@@ -36,6 +38,10 @@ struct Device {
             Console.complain(
                 "The database was damaged, and is now “\(old)”; a new one was begun, with "
                     + "\(saved.pending + saved.inFlight + saved.blocked + saved.failed) unsent changes saved. "
+                    + "The next sync brings what the server has.")
+        } else if device.store.isBegunAnew {
+            Console.complain(
+                "The database that was here is gone, with what was unsent in it; a new one was begun. "
                     + "The next sync brings what the server has.")
         }
         return device
@@ -137,7 +143,12 @@ struct Device {
 
     /// Makes sure that a change waits here.
     func checkQueued(_ key: String) async throws {
-        if try await store.queued().contains(where: { $0.change.id == key }) { return }
+        var place: QueuePlace? = QueuePlace()
+        while let here = place {
+            let part = try await store.queued(from: here, limit: Self.part)
+            if part.changes.contains(where: { $0.change.id == key }) { return }
+            place = part.next
+        }
         if try await store.failures().contains(where: { $0.queued.change.id == key }) {
             throw Problem("Change \(key) was set aside: `boards discard \(key)` gives it up.")
         }

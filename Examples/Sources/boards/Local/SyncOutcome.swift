@@ -23,7 +23,10 @@ struct SyncOutcome {
     var unsent: Int { queue.pending + queue.inFlight + queue.blocked }
 
     var cause: String? {
-        if let cause = report.end.cause { return cause }
+        if let cause = report.end.cause {
+            guard let before = report.endBefore?.cause else { return cause }
+            return "\(cause); before that: \(before)"
+        }
         if report.requests == 0 { return "the time was over before the server could be asked" }
         guard unsent > 0 else { return nil }
         // The pull came to its end, and the queue waits: for what happened last, or because it was asked to.

@@ -9,10 +9,13 @@ enum Console {
     static func print(_ line: String) { write(line + "\n") }
 
     /// Writes a text to stdout; ends the program with status 1 where nobody can take it, on a full disk for one.
-    static func write(_ text: String) {
+    /// - Parameter isBeginning: it begins a line, and does not go on with one.
+    static func write(_ text: String, isBeginning: Bool = true) {
         guard !text.isEmpty else { return }
         do {
-            try FileHandle.standardOutput.write(contentsOf: Data((indentation.isEmpty ? text : indented(text)).utf8))
+            let skipped = isBeginning ? 0 : indentation.count
+            let text = indentation.isEmpty ? text : String(indented(text).dropFirst(skipped))
+            try FileHandle.standardOutput.write(contentsOf: Data(text.utf8))
         } catch {
             complain("The results could not be written; what was to be done is done.")
             Program.exit(1)

@@ -7,19 +7,29 @@ struct PullStanding {
     let held: Int
     /// What is not here yet, a sentence; `nil` where the last pull brought everything, or none was ever tried.
     let gap: String?
+    /// What ended the last pull before it had brought everything; `nil` where it had, or none was ever tried.
+    let cause: String?
+    /// The server refused the credentials of the last pull.
+    let needsCredentials: Bool
 
     init(_ store: Store) async throws {
         let position = try await store.position()
         // Of a damaged database the queue is saved, and what the server has of everything else comes with the next pull.
-        let isNew = position.epoch == nil
-        let wasDamaged = try await isNew ? store.events().contains { $0.kind == "movedAside" } : false
-        self.init(position, last: try await store.recentCycles(limit: 1).first, wasDamaged: wasDamaged)
+        let kinds = try await position.epoch == nil ? store.events().map(\.kind) : []
+        self.init(
+            position, last: try await store.recentCycles(limit: 1).first, wasDamaged: kinds.contains("movedAside"),
+            isBegunAnew: kinds.contains("begunAnew"))
     }
 
-    init(_ position: SyncPosition, last: CycleRecord?, wasDamaged: Bool = false) {
+    init(_ position: SyncPosition, last: CycleRecord?, wasDamaged: Bool = false, isBegunAnew: Bool = false) {
         held = position.held
+        let failed = last.flatMap { $0.isPulled ? nil : $0 }
+        needsCredentials = failed?.end == CycleEnd.needsCredentials.name
+        cause = failed.map(Self.cause)
         if wasDamaged {
             gap = "The database was damaged; the next sync brings what the server has."
+        } else if isBegunAnew {
+            gap = "The database that was here is gone; the next sync brings what the server has."
         } else if position.awaitsConfirmation {
             gap =
                 "The server's new history lacks a large part of the records here; nothing is removed before "
@@ -28,10 +38,18 @@ struct PullStanding {
             gap = "A full pass over everything that the server has came to no end yet."
         } else if position.held > 0 {
             gap = "Records that wait for something that is missing here: \(position.held)."
-        } else if let last, !last.isPulled {
-            gap = "The last sync did not come to the end of what the server has (\(last.end))."
+        } else if needsCredentials {
+            gap = "The server refused the credentials; the next sync tries those it is given."
+        } else if let failed {
+            gap = "The last sync did not come to the end of what the server has (\(failed.end))."
         } else {
             gap = nil
         }
+    }
+
+    private static func cause(_ cycle: CycleRecord) -> String {
+        if cycle.end == CycleEnd.needsCredentials.name { return "the server refused the credentials" }
+        guard let message = cycle.message, !message.isEmpty, message != cycle.end else { return cycle.end }
+        return "\(cycle.end) (\(message))"
     }
 }
