@@ -6,7 +6,7 @@ import SyncCore
 /// | the change | what happens |
 /// | --- | --- |
 /// | never sent | it goes at once, with what needs it; if something of that was sent, or a deleted record's parent is not here any more, it is too late |
-/// | sent, without a verdict | an inverse goes after it: a create's is a delete, a delete's a create (where its parents are here, and nobody deleted it again), an update's the values before; a field that a later change writes again needs none |
+/// | sent, without a verdict | an inverse goes after it: a create's is a delete, a delete's a create (where its parents are here, and nobody deleted it again), an update's the values before; a field that a later change writes again needs none. One that takes a sum or elements back waits for the verdict, and ends with a refusal (Decision 335) |
 /// | being sent now | too late: its fate is the server's |
 /// | set aside | refused: it is discarded, or retried |
 extension ChangeTable {
@@ -110,6 +110,7 @@ extension Settling {
             // Without its parent it would not show, and be refused or come to nothing.
             guard try hasParents(db, inverse) else { return nil }
         case .update:
+            if let present = try heldInverse(db, of: change) { return present.key }
             guard shown.isLive else { return nil }
             inverse.fields = undone(change, over: shown, later: work.changes.filter { $0.position > change.position })
             guard !inverse.fields.isEmpty else { return nil }
@@ -122,6 +123,11 @@ extension Settling {
         inverse.stamp = try ChangeRows.nextStamp(db, now: now)
         inverse.madeAt = now
         inverse.state = change.state == .blockedAfterSending ? .blocked : .pending
+        if change.operation == .update, inverse.fields.values.contains(where: { $0.rule == .sum || $0.rule == .union })
+        {
+            // Whether there is anything to take out again, only the verdict tells (``endInverse(_:of:)``).
+            (inverse.state, inverse.blockedBy) = (.blocked, change.key)
+        }
         inverse.baseVersion = nil
         inverse.unit = nil
         inverse.intent = nil
@@ -133,6 +139,24 @@ extension Settling {
         work.insert(inverse)
         try ChangeNotes.event(db, "inverted", of: change, detail: inverse.key, now: now)
         return inverse.key
+    }
+
+    /// The change that was taken back is refused: an inverse that waited for that has nothing to take back.
+    mutating func endInverse(_ db: Database, of change: StoredChange) throws {
+        guard let inverse = try heldInverse(db, of: change) else { return }
+        try ChangeNotes.event(db, "cancelled", of: inverse, now: now)
+        try takeBack(db, [inverse])
+    }
+
+    /// The inverse of a change that waits for its verdict.
+    private func heldInverse(_ db: Database, of change: StoredChange) throws -> StoredChange? {
+        let sql = """
+            SELECT position FROM sync_change WHERE state <> 0 AND state = 3 AND blockedBy = ? AND entity = ? AND id = ?
+            AND key IN (SELECT detail FROM sync_event WHERE kind = 'inverted')
+            """
+        let statement = try db.cachedStatement(sql: sql)
+        let found = try Int64.fetchOne(statement, arguments: [change.key, change.record.entity, change.record.id])
+        return try found.flatMap { try ChangeRows.read(db, position: $0, table.schema) }
     }
 
     /// Whether the rows are here that the change's new values name as parents.

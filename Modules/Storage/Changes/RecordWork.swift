@@ -193,6 +193,18 @@ struct RecordWork {
         if let index = changes.firstIndex(where: { $0.key == key }) { goAround(changes[index], from: index + 1) }
     }
 
+    /// The record's create is given up, and the server has no such record: refused edits of it are shown on no more.
+    /// - Returns: their keys.
+    mutating func hideKept() -> [String] {
+        guard !base.isLive, !changes.contains(where: { $0.operation == .create }) else { return [] }
+        let kept = changes.filter { $0.state == .failed && !isFixed($0) }.map(\.key)
+        for key in kept { remove(key) }
+        return kept
+    }
+
+    /// Whether the deltas of any change were rewritten here.
+    var isRewritten: Bool { !rewritten.isEmpty }
+
     /// Later changes that were never sent go from what was there before this one.
     private mutating func goAround(_ change: StoredChange, from index: Int) {
         switch change.operation {
@@ -266,13 +278,21 @@ struct RecordWork {
 
     /// A delete was refused or taken back: a create after it, never sent, is an update of what differs.
     private mutating func reviveAfter(_ delete: StoredChange, at index: Int) {
-        guard index < changes.count, changes[index].operation == .create, !isFixed(changes[index]) else { return }
+        guard index < changes.count, changes[index].operation == .create, !isFixed(changes[index]),
+            // One that was refused, too, is for the user to try again, or to give up.
+            changes[index].state != .failed
+        else { return }
+        // A page may have told of other values since, or of somebody else's delete: then it makes the record still.
+        let before = state(before: delete.position)
+        guard before.isLive else { return }
+        // Over a delete that is shown on, the record is there by what the update names.
+        let isHidden = isShowing(delete.key)
         var update = changes[index]
         update.operation = .update
         for (name, delta) in update.fields {
-            let old = delete.fields[name]?.old ?? .null
+            let old = before.fields[name] ?? .null
             update.fields[name] =
-                old.isSame(as: delta.new)
+                old.isSame(as: delta.new) && !isHidden
                 ? nil : FieldDelta(old: old, new: delta.new, rule: .lastWriter, stamp: delta.stamp)
         }
         // It says what is there anyway; an update of nothing is none (seed 3697).

@@ -37,10 +37,17 @@ extension Settling {
             try ChangeRows.hand(db, blockedBy: change.key, to: next.key)
             work?.replace(change.key, with: next)
         } else {
-            // The record already says what it wanted.
+            // The record already says what it wanted, and what comes behind goes from that.
             try drop(db, change)
             try ChangeRows.release(db, blockedBy: change.key)
-            work?.takeOut(change.key)
+            if change.operation == .delete {
+                work?.takeOut(change.key)
+            } else {
+                var done = change
+                for name in change.fields.keys { if let value = record.fields[name] { done.fields[name]?.new = value } }
+                work?.replace(change.key, with: done)
+                work?.remove(change.key)
+            }
         }
         if let work { works[change.record] = work }
     }
@@ -84,6 +91,7 @@ extension Settling {
     private mutating func putAside(
         _ db: Database, _ change: StoredChange, _ reason: SetAsideReason, doubt: Failures.Doubt
     ) throws {
+        if change.operation == .update, doubt != .shown { try endInverse(db, of: change) }
         if change.operation != .create, doubt != .shown, var work = try takeWork(db, change.record) {
             // The base follows from what remains: it is worked out while this change still does.
             if doubt == .kept { work.keepAside(change.key) } else { work.takeOut(change.key) }

@@ -71,6 +71,25 @@ extension Settling {
         try Failures.reason(db, key: create.key)?.code == Rejection.Code.idTaken.rawValue
     }
 
+    /// What is written over a refused change that is shown on goes to the server as if that had never been, as what waited behind it
+    /// when it was refused does (``RecordWork/keepAside(_:)``).
+    /// - Returns: whether a change of the record says something else now.
+    mutating func goPastKept(_ db: Database, _ change: StoredChange) throws -> Bool {
+        guard table.schema[change.record.entity]?.refusal == .keep else { return false }
+        let sql = """
+            SELECT c.key FROM sync_change c JOIN sync_failure f ON f.key = c.key
+            WHERE c.entity = ? AND c.id = ? AND c.position < ? AND c.state = 4 AND f.uncertain = -1 ORDER BY c.position
+            """
+        let kept = try String.fetchAll(
+            db.cachedStatement(sql: sql), arguments: [change.record.entity, change.record.id, change.position])
+        guard !kept.isEmpty, var work = try takeWork(db, change.record) else { return false }
+        for key in kept { work.keepAside(key) }
+        works[change.record] = work
+        guard work.isRewritten else { return false }
+        try finish(db)
+        return true
+    }
+
     /// A change that nobody can read is set aside; no row is reverted by it, since nothing is known of its values.
     mutating func setAsideUnreadable(_ db: Database, _ change: StoredChange, _ reason: SetAsideReason) throws {
         try ChangeRows.setState(db, position: change.position, .failed)
@@ -84,6 +103,9 @@ extension Settling {
         for change in changes.reversed() {
             if var work = try takeWork(db, change.record) {
                 work.takeOut(change.key)
+                if change.operation == .create {
+                    for key in work.hideKept() { try Failures.hide(db, key: key) }
+                }
                 works[change.record] = work
             }
             try drop(db, change)

@@ -22,35 +22,38 @@ enum ClockOffset {
             if known == nil { try db.execute(sql: "UPDATE sync_clock SET \"offset\" = 0 WHERE one = 1") }
             return 0
         }
-        try shift(db, measured)
+        let greatest = try shift(db, measured)
         try db.execute(
-            sql: """
-                UPDATE sync_clock SET "offset" = ?, stamp = max(seen, coalesce((SELECT max(stamp) FROM sync_change), 0))
-                WHERE one = 1
-                """, arguments: [measured])
+            sql: "UPDATE sync_clock SET \"offset\" = ?, stamp = max(seen, ?) WHERE one = 1",
+            arguments: [measured, greatest])
         return measured - (known ?? 0)
     }
 
-    private static func shift(_ db: Database, _ measured: Int64) throws {
+    /// - Returns: the greatest stamp of all that is in the queue now.
+    private static func shift(_ db: Database, _ measured: Int64) throws -> Int64 {
         // A successor keeps the stamps of the change that it stands for, which was sent; so may have been what another
         // device brought along in a backup or a copy: under that device's name its key stands for these stamps.
         let rows = try Row.fetchCursor(
             db,
             sql: """
                 SELECT position, stamp, coalesce("offset", 0), seen, entity, id,
-                  state = 0 AND device IS NULL AND sequence = position, madeAt
+                  state = 0 AND device IS NULL AND sequence = position, madeAt, operation,
+                  CASE WHEN instr(fields, '"stamp":') THEN fields END
                 FROM sync_change ORDER BY position
                 """)
         let update = try db.cachedStatement(
-            sql: "UPDATE sync_change SET stamp = ?, \"offset\" = ? WHERE position = ?")
+            sql: "UPDATE sync_change SET stamp = ?, \"offset\" = ?, fields = coalesce(?, fields) WHERE position = ?")
+        var greatest: Int64 = 0
         var last: (original: Int64, shifted: Int64) = (.max, 0)
         // What was written after a change that keeps its stamp was written over it, whatever the clock says by now.
         var floors: [RecordKey: Int64] = [:]
         while let row = try rows.next() {
             let (position, stamp, offset, seen): (Int64, Int64, Int64, Int64) = (row[0], row[1], row[2], row[3])
             let record = RecordKey(row[4], row[5])
+            var fields = FieldStamps(row[9])
             guard row[6] else {
-                floors[record] = max(floors[record] ?? 0, stamp)
+                floors[record] = max(floors[record] ?? 0, stamp, fields.greatest)
+                greatest = max(greatest, stamp, fields.greatest)
                 continue
             }
             // A stamp that was held up, above an earlier one, says nothing of the time at which it was made: after a clock was
@@ -60,11 +63,53 @@ enum ClockOffset {
             shifted = max(shifted, seen + 1)
             if stamp > last.original { shifted = max(shifted, last.shifted + 1) }
             last = (stamp, shifted)
-            if let floor = floors[record] {
+            let floor = floors[record]
+            if let floor {
                 shifted = max(shifted, floor + 1)
                 floors[record] = shifted
             }
-            try update.execute(arguments: [shifted, measured, position])
+            fields.move(with: stamp, to: shifted, seen: seen, above: floor ?? 0)
+            // What is written behind it is written over its fields, too.
+            if fields.greatest > 0 { floors[record] = max(floors[record] ?? 0, shifted, fields.greatest) }
+            greatest = max(greatest, shifted, fields.greatest)
+            try update.execute(arguments: [shifted, measured, try fields.json(Operation(number: row[8])), position])
+        }
+        return greatest
+    }
+}
+
+/// The fields of a change that have stamps of their own, since several writes are one change by now: they were merged before they
+/// were sent, or an edit ended the refusal of its create.
+private struct FieldStamps {
+    private var deltas: [String: FieldDelta] = [:]
+
+    /// - Parameter json: the change's deltas, where one may have a stamp.
+    init(_ json: String?) {
+        guard let json else { return }
+        do { deltas = try DeltaCodec.deltas(json, of: nil) } catch {
+            // The claim that cannot read them says so.
+            return
+        }
+        if deltas.values.allSatisfy({ $0.stamp == nil }) { deltas = [:] }
+    }
+
+    /// 0 where no field has one.
+    var greatest: Int64 { deltas.values.compactMap { $0.stamp.map(Self.packed) }.max() ?? 0 }
+
+    /// Each moves as its change does; what was written later stays above what had been seen by then.
+    mutating func move(with stamp: Int64, to shifted: Int64, seen: Int64, above floor: Int64) {
+        for (name, delta) in deltas {
+            guard let own = delta.stamp.map(Self.packed) else { continue }
+            var moved = max(own + shifted - stamp, floor + 1)
+            if own > stamp { moved = max(moved, seen + 1, shifted + 1) }
+            deltas[name]?.stamp = Stamp(packed: UInt64(bitPattern: moved))
         }
     }
+
+    /// The deltas as they are stored; `nil` where none has a stamp of its own.
+    func json(_ operation: Operation) throws -> String? {
+        deltas.isEmpty ? nil : try DeltaCodec.json(deltas, operation: operation)
+    }
+
+    private static func packed(_ stamp: Stamp) -> Int64 { Int64(bitPattern: stamp.packed) }
 }
