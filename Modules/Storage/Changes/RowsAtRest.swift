@@ -48,8 +48,10 @@ struct RowsAtRest {
     /// What the row shows by now was taken from what was held, or is newer: that waits for nothing any more (seed 10769).
     private func forgetTaken(_ db: Database, _ work: RecordWork) throws {
         if work.stored != nil {
-            // Of version 0 is what only its unsent changes made, and what was held for them.
-            guard let held = try HeldRecords.find(db, work.record), held.presence == .live || held.version == 0,
+            // A word of no version, that the record is not there, is over with the verdict that made it; until then it takes
+            // away what another history does not have (seed 58).
+            guard let held = try HeldRecords.find(db, work.record),
+                held.presence == .live || (held.version == 0 && work.version > 0 && work.base.isLive),
                 held.version <= work.version
             else { return }
         }
