@@ -77,6 +77,26 @@ struct FullPassTests {
         #expect(try await f.store.conflicts().filter { $0.kind == "lostByServer" && $0.record.id == "l1" }.count == 1)
     }
 
+    @Test("DL-11 seed 58: what another history does not have goes once the last edit that kept it is refused")
+    func goesWithTheLastEdit() async throws {
+        let f = try await Fixture.twoLists()
+        try f.sql("UPDATE list SET name = 'Mine' WHERE id = 'l1'")
+        let edit = try await f.claim()
+        try await f.settle((edit.keys[0], .refused("notFound")))
+        try f.sql("INSERT INTO card (id, name, idList, pos) VALUES ('c9', 'Card', 'l1', 9)")
+        let card = try await f.claim()
+        try await f.settle((card.keys[0], .refused("invalidReference")))
+        try await pass(f, epoch: "e-2", record("board", "b1", 1, ["name": "Board"]))
+        _ = try await f.store.endFullPass(confirmed: true)
+        #expect(try f.text("SELECT id FROM list") == "l1", "a card that is unsent is in it")
+        _ = try await f.store.retry(edit.keys[0])
+        _ = try await f.store.discard(card.keys[0])
+        let again = try await f.claim()
+        try #require(again.told == ["update list l1"])
+        try await f.settle((again.keys[0], .refused("notFound")))
+        #expect(try f.text("SELECT id FROM list") == nil)
+    }
+
     @Test("DL-10 an empty pass, or the loss of more than a fifth, waits for the app's word")
     func guarded() async throws {
         let f = try Fixture()
