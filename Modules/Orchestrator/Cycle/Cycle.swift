@@ -245,6 +245,8 @@ extension SyncEngine {
         do {
             hasMore = try await apply(answer, &position, &report)
         } catch let failure as StoreFailure {
+            // What this device cannot keep says nothing against a push.
+            isPullOwed = false
             return machine.couldNotApply(failure)
         } catch let failure as ExchangeFailure {
             return machine.failed(failure, hadChanges: false, hasBatch: false)

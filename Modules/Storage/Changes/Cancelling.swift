@@ -141,11 +141,15 @@ extension Settling {
         return inverse.key
     }
 
-    /// The change that was taken back is refused: an inverse that waited for that has nothing to take back.
-    mutating func endInverse(_ db: Database, of change: StoredChange) throws {
-        guard let inverse = try heldInverse(db, of: change) else { return }
+    /// The change that was taken back is refused, or given up before it was sent: an inverse that waited for that has nothing to
+    /// take back.
+    /// - Returns: whether there was one.
+    @discardableResult
+    mutating func endInverse(_ db: Database, of change: StoredChange) throws -> Bool {
+        guard let inverse = try heldInverse(db, of: change) else { return false }
         try ChangeNotes.event(db, "cancelled", of: inverse, now: now)
         try takeBack(db, [inverse])
+        return true
     }
 
     /// The inverse of a change that waits for its verdict.

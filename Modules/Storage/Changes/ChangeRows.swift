@@ -66,12 +66,14 @@ enum ChangeRows {
     }
 
     /// A change that waits is to wait no more, or goes: whether those of its record behind it wait for anything else is for the
-    /// next claim to say (Decision 265).
+    /// next claim to say (Decision 265). An inverse that waits for the verdict of what it takes back goes on waiting (Decision 335).
     static func release(_ db: Database, behind change: StoredChange) throws {
         guard change.blockedBy != nil else { return }
         let sql = """
             UPDATE sync_change SET state = CASE state WHEN 5 THEN 2 ELSE 0 END, blockedBy = NULL
-            WHERE entity = ? AND id = ? AND position > ? AND state IN (3, 5)
+            WHERE entity = ? AND id = ? AND position > ? AND state IN (3, 5) AND NOT (state = 3 AND EXISTS (
+              SELECT 1 FROM sync_change AS undone WHERE undone.entity = sync_change.entity AND undone.id = sync_change.id
+                AND undone.key = sync_change.blockedBy AND undone.operation = 1 AND undone.state IN (1, 2, 5)))
             """
         try db.cachedStatement(sql: sql)
             .execute(arguments: [change.record.entity, change.record.id, change.position])

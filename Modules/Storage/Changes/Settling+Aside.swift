@@ -91,7 +91,9 @@ extension Settling {
     private mutating func putAside(
         _ db: Database, _ change: StoredChange, _ reason: SetAsideReason, doubt: Failures.Doubt
     ) throws {
-        if change.operation == .update, doubt != .shown { try endInverse(db, of: change) }
+        var doubt = doubt
+        // What the user took back is not shown on, whatever its entity wants of what is refused.
+        if change.operation == .update, doubt != .shown, try endInverse(db, of: change) { doubt = .none }
         if change.operation != .create, doubt != .shown, var work = try takeWork(db, change.record) {
             // The base follows from what remains: it is worked out while this change still does.
             if doubt == .kept { work.keepAside(change.key) } else { work.takeOut(change.key) }

@@ -85,7 +85,7 @@ extension Settling {
         guard !kept.isEmpty, var work = try takeWork(db, change.record) else { return false }
         for key in kept { work.keepAside(key) }
         works[change.record] = work
-        guard work.isRewritten else { return false }
+        guard work.isRewritten || !work.emptied.isEmpty else { return false }
         try finish(db)
         return true
     }
@@ -101,6 +101,9 @@ extension Settling {
     /// Takes changes out as if they had never been made; their rows go back to base plus what remains.
     mutating func takeBack(_ db: Database, _ changes: [StoredChange]) throws {
         for change in changes.reversed() {
+            if change.operation == .update, change.state == .pending || change.state == .blocked {
+                try endInverse(db, of: change)
+            }
             if var work = try takeWork(db, change.record) {
                 work.takeOut(change.key)
                 if change.operation == .create {

@@ -111,5 +111,6 @@ private struct FieldStamps {
         deltas.isEmpty ? nil : try DeltaCodec.json(deltas, operation: operation)
     }
 
-    private static func packed(_ stamp: Stamp) -> Int64 { Int64(bitPattern: stamp.packed) }
+    /// No stamp is as great as the limit: what is, was damaged, and is not to overflow.
+    private static func packed(_ stamp: Stamp) -> Int64 { min(Int64(bitPattern: stamp.packed), 1 << 62) }
 }

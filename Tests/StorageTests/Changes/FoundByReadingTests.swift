@@ -185,6 +185,60 @@ struct FoundByReadingTests {
         #expect(try f.card("votes") == "2")
     }
 
+    @Test("QUE-04 two sums are taken back, and refused one after the other: neither inverse goes")
+    func refusedInTurn() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET votes = votes + 5 WHERE id = 'c1'")
+        try f.sql("UPDATE card SET votes = votes + 3 WHERE id = 'c1'")
+        let sent = try await f.claim()
+        try #require(sent.told == ["update card c1", "update card c1"])
+        try await f.settle((sent.keys[0], .unanswered), (sent.keys[1], .unanswered))
+        for key in sent.keys { _ = try await f.store.cancel(key) }
+        #expect(try f.card("votes") == "1")
+        let again = try await f.claim()
+        #expect(again.keys == sent.keys)
+        try await f.settle((sent.keys[0], .refused()), (sent.keys[1], .unanswered))
+        #expect(try f.card("votes") == "1")
+        let last = try await f.claim()
+        #expect(last.keys == [sent.keys[1]])
+        try await f.settle((sent.keys[1], .refused()))
+        #expect(try f.card("votes") == "1")
+        #expect(try await f.store.queued().isEmpty)
+    }
+
+    @Test("QUE-04 a sum that met a conflict is given up before it goes again: its inverse goes with it")
+    func givenUpAfterConflict() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET votes = votes + 5, desc = 'mine' WHERE id = 'c1'")
+        let sent = try await f.claim()
+        try await f.settle((sent.keys[0], .unanswered))
+        _ = try await f.store.cancel(sent.keys[0])
+        _ = try await f.claim()
+        let theirs = record("card", "c1", 12, ["name": "Card", "idList": "l1", "desc": "theirs", "votes": 1])
+        let left = ["votes": FieldDelta(old: 1, new: 6, rule: .sum)]
+        try await f.settle((sent.keys[0], .conflict(theirs, successor: left)))
+        let next = try #require(try await f.store.queued().first { $0.state != .blocked })
+        _ = try await f.store.cancel(next.change.id)
+        #expect(try await f.store.queued().isEmpty)
+        #expect(try f.card("votes") == "1")
+    }
+
+    @Test("QUE-04 a sum that is taken back, and then refused where that is shown on, does not show again")
+    func keptAfterInverse() async throws {
+        let f = try Fixture(boardSchema(refusal: .keep))
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET votes = votes + 5 WHERE id = 'c1'")
+        let sent = try await f.claim()
+        try await f.settle((sent.keys[0], .unanswered))
+        _ = try await f.store.cancel(sent.keys[0])
+        _ = try await f.claim()
+        try await f.settle((sent.keys[0], .refused()))
+        #expect(try f.card("votes") == "1")
+        #expect(try await f.store.queued().isEmpty)
+    }
+
     @Test("QUE-04 a sum that is taken back twice is taken back once")
     func takenBackTwice() async throws {
         let f = try Fixture()
