@@ -101,19 +101,9 @@ struct FoundByReadingTests {
     /// A card was made, and edited in a unit with its list; all of it is refused, and shown on.
     private func refusedWithUnit() async throws -> (f: Fixture, keys: [String]) {
         let f = try Fixture(boardSchema(refusal: .keep))
-        try await f.applyBoard()
-        try f.insertCard("n", name: "made")
-        try await f.store.write(unit: true) { db in
-            try db.execute(sql: "UPDATE card SET desc = 'in' WHERE id = 'n'")
-            try db.execute(sql: "UPDATE list SET name = 'in' WHERE id = 'l1'")
-        }
-        let sent = try await f.claim(ClaimLimits(merges: false))
-        try #require(sent.told == ["create card n", "update card n", "update list l1"])
-        try await f.settle(
-            (sent.keys[0], .refused()), (sent.keys[1], .refused("transaction")),
-            (sent.keys[2], .refused("transaction")))
+        let keys = try await f.refuseCardWithUnit(edited: "desc = 'in'")
         #expect(try f.card("desc", "n") == "in")
-        return (f, sent.keys)
+        return (f, keys)
     }
 
     @Test("A refused create is given up: no refused edit that is shown on makes a row of what is left")

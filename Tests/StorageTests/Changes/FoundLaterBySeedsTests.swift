@@ -368,21 +368,11 @@ struct FoundLaterBySeedsTests {
     @Test("Seed 59663: an edit that ended its create's refusal stays above an older one that is tried again")
     func endedRefusal() async throws {
         let f = try Fixture()
-        try await f.applyBoard()
-        try f.insertCard("n", name: "too long")
-        try await f.store.write(unit: true) { db in
-            try db.execute(sql: "UPDATE card SET desc = 'first', due = '2026-11-21T08:00:00Z' WHERE id = 'n'")
-            try db.execute(sql: "UPDATE list SET name = 'in' WHERE id = 'l1'")
-        }
-        let sent = try await f.claim(ClaimLimits(merges: false))
-        try #require(sent.told == ["create card n", "update card n", "update list l1"])
-        try await f.settle(
-            (sent.keys[0], .refused()), (sent.keys[1], .refused("transaction")),
-            (sent.keys[2], .refused("transaction")))
+        let sent = try await f.refuseCardWithUnit(edited: "desc = 'first', due = '2026-11-21T08:00:00Z'")
         try f.sql("UPDATE card SET desc = 'second' WHERE id = 'n'")
         let mended = try await f.claim()
         try #require(mended.told == ["create card n"])
-        _ = try await f.store.retry(sent.keys[1])
+        _ = try await f.store.retry(sent[1])
         #expect(try f.card("desc", "n") == "second")
         // What the later edit does not name is as the older one has it.
         #expect(try f.card("due", "n") == "2026-11-21T08:00:00Z")

@@ -51,6 +51,23 @@ extension Fixture {
         #expect(try queued() == int("SELECT count(*) FROM sync_change"))
     }
 
+    /// A card `n` is made, and edited in a unit with its list; all of it is sent, and refused.
+    /// - Returns: the keys of the create, the edit, and the list's edit.
+    func refuseCardWithUnit(edited values: String) async throws -> [String] {
+        try await applyBoard()
+        try insertCard("n")
+        try await store.write(unit: true) { db in
+            try db.execute(sql: "UPDATE card SET \(values) WHERE id = 'n'")
+            try db.execute(sql: "UPDATE list SET name = 'in' WHERE id = 'l1'")
+        }
+        let sent = try await claim(ClaimLimits(merges: false))
+        try #require(sent.told == ["create card n", "update card n", "update list l1"])
+        try await settle(
+            (sent.keys[0], .refused()), (sent.keys[1], .refused("transaction")),
+            (sent.keys[2], .refused("transaction")))
+        return sent.keys
+    }
+
     func insertCard(_ id: String = "c1", name: String = "A", list: String = "l1") throws {
         try sql("INSERT INTO card (id, name, idList, pos) VALUES (?, ?, ?, 1)", [id, name, list])
     }
