@@ -4,8 +4,10 @@ import SyncCore
 /// What the command line asks for.
 struct Arguments {
     private(set) var seeds: Range<UInt64> = 1..<101
-    /// No further seed is begun after so many minutes.
+    /// No further seed is begun after so many minutes, once `least` were.
     private(set) var minutes: Double?
+    /// So many seeds are run however long they take.
+    private(set) var least: UInt64 = 0
     private(set) var jobs = 2
     private(set) var prints = false
     private(set) var shrinks = false
@@ -25,7 +27,8 @@ struct Arguments {
     }
 
     static let usage = """
-        simulate [--seeds N] [--from S] [--jobs J] [--minutes M]   runs N seeds from S on, as many as fit M minutes
+        simulate [--seeds N] [--from S] [--jobs J] [--minutes M [--least L]]
+                                                         runs N seeds from S on, as many as fit M minutes, but L at least
                  [--list]                                with a line for each: its size, and whether it counts
         simulate --trace SEED [--without-steps LIST] [--without-faults LIST] [--bug NAME]
         simulate --shrink SEED [--bug NAME]              leaves out what the failure does not need
@@ -60,7 +63,8 @@ struct Arguments {
             case "--seeds": count = try number("--seeds")
             case "--from": first = try number("--from")
             case "--minutes": minutes = Double(try number("--minutes"))
-            case "--jobs": jobs = Int(try number("--jobs"))
+            case "--least": least = try number("--least")
+            case "--jobs": jobs = Int(min(try number("--jobs"), 1_000))
             case "--trace":
                 prints = true
                 (first, count) = (try number("--trace"), 1)
@@ -93,7 +97,8 @@ struct Arguments {
             }
             place += 1
         }
-        seeds = first..<(first + count)
+        let (end, isTooFar) = first.addingReportingOverflow(count)
+        seeds = first..<(isTooFar ? .max : end)
     }
 
     func options(_ entities: [EntitySchema], _ deltas: any DeltaCalculation) throws -> SimulationOptions {

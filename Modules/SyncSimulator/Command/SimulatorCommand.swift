@@ -42,7 +42,7 @@ public enum SimulatorCommand {
     private static func campaign(_ arguments: Arguments, _ options: SimulationOptions) throws {
         let began = Date()  // live: how long a campaign takes
         let end = arguments.minutes.map { began.addingTimeInterval($0 * 60) }
-        let totals = Workers.run(seeds: arguments.seeds, jobs: arguments.jobs, until: end) {
+        let totals = Workers.run(seeds: arguments.seeds, jobs: arguments.jobs, until: end, least: arguments.least) {
             seed, totals in
             let report = try Simulation.run(seed: seed, options)
             totals.add(report)

@@ -2,15 +2,18 @@ import Foundation
 
 /// Runs seeds on several threads, each taking the next one as soon as it is free.
 enum Workers {
+    /// - Parameters:
+    ///   - end: when no further seed is begun; `nil` for none.
+    ///   - least: how many are begun however late it is.
     /// - Returns: all threads' totals together. A seed that could not be run ends the program.
     static func run(
-        seeds: Range<UInt64>, jobs: Int, until end: Date?,
+        seeds: Range<UInt64>, jobs: Int, until end: Date?, least: UInt64 = 0,
         _ body: @escaping @Sendable (UInt64, inout RunTotals) throws -> Void
     ) -> RunTotals {
         let shared = Shared(seeds)
         DispatchQueue.concurrentPerform(iterations: max(jobs, 1)) { _ in  // live: a thread for each job
             var totals = RunTotals()
-            while end.map({ Date() < $0 }) ?? true, let seed = shared.next() {  // live
+            while let seed = shared.next(isLate: end.map { Date() >= $0 } ?? false, least) {  // live
                 do { try body(seed, &totals) } catch {
                     print("seed \(seed) could not be run: \(error)")
                     exit(2)
@@ -25,12 +28,15 @@ enum Workers {
         // Sendable: `sum` and `rest` are used under `lock` alone.
         private let lock = NSLock()
         private var sum = RunTotals()
+        private let first: UInt64
         private var rest: Range<UInt64>
 
-        init(_ seeds: Range<UInt64>) { rest = seeds }
+        init(_ seeds: Range<UInt64>) { (first, rest) = (seeds.lowerBound, seeds) }
 
         /// In order: where the time ends the run, no seed between the first and the last was left out.
-        func next() -> UInt64? { lock.withLock { rest.popFirst() } }
+        func next(isLate: Bool, _ least: UInt64) -> UInt64? {
+            lock.withLock { isLate && rest.lowerBound - first >= least ? nil : rest.popFirst() }
+        }
 
         var totals: RunTotals { lock.withLock { sum } }
         func add(_ totals: RunTotals) { lock.withLock { sum.add(totals) } }
