@@ -104,9 +104,12 @@ extension Settling {
                 !work.changes.contains(where: { $0.position > change.position && $0.operation == .delete })
             else { return nil }
             inverse.operation = .create
+            let taken = try change.deleted(db, from: work.state(before: change.position))
+            // Tried again over a tombstone, it took nothing: what was dead before it stays dead (seed 69741).
+            guard !taken.isEmpty || table.schema[change.record.entity]?.fields.isEmpty == true else { return nil }
             // What this program does not know is a part of it: a create clears what it does not name (DAT-18).
-            inverse.fields = try change.deleted(db, from: work.state(before: change.position))
-                .merging(work.stored?.extra ?? [:]) { known, _ in known }.mapValues { FieldDelta(old: nil, new: $0) }
+            inverse.fields = taken.merging(work.stored?.extra ?? [:]) { known, _ in known }
+                .mapValues { FieldDelta(old: nil, new: $0) }
             // Without its parent it would not show, and be refused or come to nothing.
             guard try hasParents(db, inverse) else { return nil }
         case .update:

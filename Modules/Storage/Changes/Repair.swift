@@ -237,7 +237,10 @@ extension Settling {
 
     /// What a change says over another state before it.
     private func rebased(_ change: StoredChange, onto state: RecordState) -> [String: FieldDelta] {
-        if change.operation == .delete { return state.fields.mapValues { FieldDelta(old: $0, new: .null) } }
+        // What is dead already has nothing to lose, although its fields may be known still.
+        if change.operation == .delete {
+            return state.isLive ? state.fields.mapValues { FieldDelta(old: $0, new: .null) } : [:]
+        }
         var fields = change.fields
         for (name, delta) in change.fields {
             let present = state.fields[name] ?? .null
