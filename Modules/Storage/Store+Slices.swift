@@ -93,7 +93,8 @@ extension Store {
                 && (scopes.map { !$0.asksAgain(at: slice.checkpoint) && $0.isWhole(at: slice.checkpoint) } ?? false)
             var part = try context.deriving(db, now: now, ahead: context.snapshots.isEmpty ? [] : records.map(\.key)) {
                 let part = try RowWriter.applying(db) {
-                    let applier = try SliceApplier(db, context, now: now, unsent: unsentRecords)
+                    let applier = try SliceApplier(
+                        db, context, now: now, unsent: unsentRecords, isOfRoots: scopes != nil)
                     let (taken, isLast) = try apply(db, applier)
                     for record in records.prefix(taken) {
                         scopes?.doubted.remove(record.key.scopeName)

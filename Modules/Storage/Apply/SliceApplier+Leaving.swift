@@ -53,6 +53,33 @@ extension SliceApplier {
     }
 }
 
+extension SliceApplier {
+    /// Whether any of these stands under a record here. What a later record of the slice says to live was moved away before the one
+    /// above it left, and takes along what is under it (Decision 360).
+    func stand(_ living: Set<RecordKey>, under key: RecordKey) throws -> Bool {
+        try Removal.family(db, key, context.schema).dropFirst().contains(where: living.contains)
+    }
+
+    /// What stands under a record that leaves, and is not said to leave itself, as the server acknowledged it.
+    func acknowledged(under key: RecordKey) throws -> [ServerRecord] {
+        try Removal.family(db, key, context.schema).dropFirst().compactMap { child in
+            guard !dead.contains(child), let table = try table(child.entity),
+                let stored = try StoredRecord.read(db, child), stored.version > 0, try !pass.isNew(db, child),
+                try HeldRecords.version(db, child) ?? 0 < stored.version
+            else { return nil }
+            let state = Base.state(
+                stored: stored, changes: try Base.remaining(db, of: child, context.schema),
+                row: try table.writer.read(db, child.id), entity: table.entity)
+            guard state.isLive else { return nil }
+            return ServerRecord(
+                key: child, version: stored.version,
+                fields: state.fields.merging(stored.extra) { declared, _ in declared })
+        }
+    }
+
+    func isHere(_ key: RecordKey) throws -> Bool { try table(key.entity)?.writer.exists(db, key.id) ?? false }
+}
+
 extension EntitySchema {
     /// The records that these fields name as parents.
     func parents(in fields: [String: FieldValue]) -> [RecordKey] {

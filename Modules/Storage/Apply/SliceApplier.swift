@@ -16,8 +16,10 @@ final class SliceApplier {
     var report = SliceReport()
     let marks: RecordMarks
     let batches = RowBatches()
-    /// Records of the slice that are dead.
-    private var dead: Set<RecordKey> = []
+    /// Records of the slice that are dead, or left.
+    var dead: Set<RecordKey> = []
+    /// Whether what stands under a record that leaves waits for its own leave, or its parent: somebody sweeps (Decision 360).
+    let isOfRoots: Bool
     /// Records with unsent changes that came already.
     private var replayed: Set<RecordKey> = []
     /// Asks for the changes of one.
@@ -28,9 +30,14 @@ final class SliceApplier {
     /// Fields (`card.desc`) that the server's records are known to lack.
     private var missingFields: Set<String> = []
 
-    /// - Parameter unsent: what is remembered of the queue, where this is a slice of a page.
-    init(_ db: Database, _ context: ApplyContext, now: Int64, unsent: UnsentRecords? = nil) throws {
+    /// - Parameters:
+    ///   - unsent: what is remembered of the queue, where this is a slice of a page.
+    ///   - isOfRoots: whether this is a page of chosen roots.
+    init(
+        _ db: Database, _ context: ApplyContext, now: Int64, unsent: UnsentRecords? = nil, isOfRoots: Bool = false
+    ) throws {
         self.db = db
+        self.isOfRoots = isOfRoots
         self.context = context
         self.now = now
         pass = try PassState.read(db)
@@ -55,6 +62,8 @@ final class SliceApplier {
     func apply(_ records: [ServerRecord], until isOver: (() -> Bool)? = nil) throws -> Int {
         dead = Set(records.lazy.filter { $0.presence != .live }.map(\.key))
         let looks = try marks.look(at: records)
+        let living = records.contains { $0.presence == .gone } ? Set(records.lazy.map(\.key)).subtracting(dead) : []
+        var leaving: [ServerRecord] = []
         var waiting: [(record: ServerRecord, missing: RecordKey)] = []
         // A record that stands twice in a slice must not meet what was known before the slice.
         var highest = Int64.min
@@ -66,6 +75,13 @@ final class SliceApplier {
             taken += 1
             let isNext = record.version > highest
             highest = max(highest, record.version)
+            if record.presence == .gone, !living.isEmpty {
+                try writeBatches(&waiting)
+                if try stand(living, under: record.key) {
+                    leaving.append(record)
+                    continue
+                }
+            }
             if isNext, try goesWithOthers(record, look, &waiting) { continue }
             let isFirst = look.isUnsent && replayed.insert(record.key).inserted
             if isNext, isFirst, try replaysWithOthers(record, look, &waiting) { continue }
@@ -76,6 +92,7 @@ final class SliceApplier {
         }
         try writeBatches(&waiting)
         waiting = try settleWaiting(waiting)
+        for record in leaving { try takeOne(record, &waiting) }
         for (record, missing) in waiting {
             try hold(record, .parent, "\(missing) is not here", waits: missing)
         }
@@ -332,7 +349,9 @@ final class SliceApplier {
     private func remove(_ record: ServerRecord, _ table: AppliedTable) throws -> Taken {
         try marks.flush()
         let stored = try StoredRecord.read(db, record.key)
+        var below: [ServerRecord] = []
         if record.presence == .gone {
+            if isOfRoots { below = try acknowledged(under: record.key) }
             // Its version tells when it left, and what is held may come from a later verdict: that says nothing of where the
             // record is, and no later page brought it, since that one would stand here instead.
             if let held = try leaves(record.key) { return held }
@@ -346,13 +365,15 @@ final class SliceApplier {
             }
         }
         try noteLoss(record.key, stored, table)
-        let below = try record.presence == .deleted ? unsaid(under: record.key) : []
+        if record.presence == .deleted { below = try unsaid(under: record.key) }
         do {
             if try Removal.remove(db, record.key, context.schema) { report.deleted += 1 }
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
             return .held(.constraint, error.message ?? "a constraint of “\(table.entity.table)”")
         }
         try HeldRecords.forget(db, record.key)
+        // What was moved there by the user alone is back where the server has it.
+        if record.presence == .gone { below = try below.filter { try !isHere($0.key) } }
         try wait(below)
         report.touched.append(record.key)
         return .done
