@@ -119,6 +119,20 @@ extension Store: ChangeRepair {
         return try look("reading what was set aside") { db in try context.changes.failures(db) }
     }
 
+    /// The same part by part, oldest first: what is set aside later comes behind, what was retried or discarded is left out.
+    /// - Parameters:
+    ///   - place: the beginning, or what the part before gave as the next.
+    ///   - limit: how many changes at most, 1 at least.
+    /// - Returns: the changes, and the place where the next part begins; `nil` at the end.
+    public func failures(
+        from place: FailurePlace, limit: Int
+    ) throws(StoreFailure) -> (failures: [FailedChange], next: FailurePlace?) {
+        try collectIfDirty()
+        return try look("reading what was set aside") { db in
+            try context.changes.failures(db, from: place, limit: max(1, limit))
+        }
+    }
+
     public func dependants(of changeID: String) throws(StoreFailure) -> [String] {
         try look("reading what needs a change") { db in try context.changes.dependants(db, of: changeID) }
     }

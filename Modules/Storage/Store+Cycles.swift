@@ -10,7 +10,8 @@ extension Store {
     public func beginCycle(
         holder: String, seconds: Double, pageLimit: Int? = nil
     ) throws(StoreFailure) -> CycleOpening? {
-        let until = now + Int64(seconds * 1_000)
+        let length = Lease.length(seconds: seconds)
+        let until = now + length
         let (now, present) = (now, leaseGeneration)
         let rested = rested?.asked == pageLimit ? rested : nil
         var mark: OthersMark?
@@ -38,7 +39,7 @@ extension Store {
         }
         guard case (let generation, var opening)? = begun else { return nil }
         if pageLimit != nil { pageDeaths.beginAgain() }
-        (leaseGeneration, leaseLength) = (generation, Int64(seconds * 1_000))
+        (leaseGeneration, leaseLength) = (generation, length)
         // With dirty flags the queue is what is in it and what they mark.
         if !DirtyFlags.isUsed(schema), let left {
             opening.isFileKnown = true

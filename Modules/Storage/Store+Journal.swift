@@ -3,13 +3,14 @@ public import SyncCore
 
 extension Store {
     /// Values that were overridden, newest first.
-    public func conflicts(limit: Int = 1000) throws(StoreFailure) -> [ConflictEntry] {
+    /// - Parameter before: only those that are older than the one with this number, for a journal that is read part by part.
+    public func conflicts(before: Int64 = .max, limit: Int = 1000) throws(StoreFailure) -> [ConflictEntry] {
         try look("reading the conflict journal") { db in
             let sql = """
                 SELECT number, key, entity, id, field, mine, theirs, winner, rule, at, kind FROM sync_conflict
-                ORDER BY number DESC LIMIT ?
+                WHERE number < ? ORDER BY number DESC LIMIT ?
                 """
-            return try Row.fetchAll(db.cachedStatement(sql: sql), arguments: [limit]).map(ConflictEntry.init)
+            return try Row.fetchAll(db.cachedStatement(sql: sql), arguments: [before, limit]).map(ConflictEntry.init)
         }
     }
 
@@ -21,6 +22,16 @@ extension Store {
                 HeldRecord(
                     record: RecordKey(row[0], row[1]), version: row[2],
                     reason: HeldRecord.Reason(rawValue: row[3]) ?? .constraint, detail: row[4])
+            }
+        }
+    }
+
+    /// How many records of the server's could not be applied yet, by what keeps them.
+    public func heldCounts() throws(StoreFailure) -> [HeldRecord.Reason: Int] {
+        try look("counting held records") { db in
+            let sql = "SELECT reason, count(*) FROM sync_held GROUP BY reason"
+            return try Row.fetchAll(db.cachedStatement(sql: sql)).reduce(into: [:]) { counts, row in
+                counts[HeldRecord.Reason(rawValue: row[0]) ?? .constraint, default: 0] += row[1] as Int
             }
         }
     }

@@ -3,18 +3,19 @@ public import SyncCore
 
 extension Store {
     /// Takes the right to sync this file, or prolongs it; a holder that is silent until it runs out is taken over.
+    /// - Parameter seconds: how long it stands without being prolonged; 59 minutes at most.
     /// - Returns: whether this holder has it now.
     public func lease(holder: String, seconds: Double) throws(StoreFailure) -> Bool {
         let now = now
-        let present = leaseGeneration
+        let (present, length) = (leaseGeneration, Lease.length(seconds: seconds))
         let generation = try perform("taking the lease") { db in
-            let generation = try Lease.take(db, holder: holder, until: now + Int64(seconds * 1000), now: now)?
+            let generation = try Lease.take(db, holder: holder, until: now + length, now: now)?
                 .generation
             // Whoever had it before is not at work any more: what it had claimed is without a verdict.
             if generation != nil, generation != present { try ChangeTable.recover(db) }
             return generation
         }
-        if let generation { (leaseGeneration, leaseLength) = (generation, Int64(seconds * 1_000)) }
+        if let generation { (leaseGeneration, leaseLength) = (generation, length) }
         return generation != nil
     }
 

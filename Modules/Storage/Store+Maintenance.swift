@@ -17,12 +17,16 @@ extension Store {
         }
     }
 
-    /// Forgets the oldest entries of the journals beyond these numbers; the queue and what was set aside always stay.
+    /// Forgets the oldest entries of the journals beyond these numbers; the queue and what was set aside always stay, and so does
+    /// which change of the queue is an inverse (decision 335).
     public func prune(conflicts: Int = 10_000, events: Int = 10_000, cycles: Int = 1_000) throws(StoreFailure) {
         try perform("pruning the journals") { db in
-            for (table, most) in [("sync_conflict", conflicts), ("sync_event", events), ("sync_cycle", cycles)] {
+            let inverses = "AND NOT (kind = 'inverted' AND detail IN (SELECT key FROM sync_change))"
+            for (table, most, staying) in [
+                ("sync_conflict", conflicts, ""), ("sync_event", events, inverses), ("sync_cycle", cycles, ""),
+            ] {
                 try db.execute(
-                    sql: "DELETE FROM \(table) WHERE number <= (SELECT max(number) FROM \(table)) - ?",
+                    sql: "DELETE FROM \(table) WHERE number <= (SELECT max(number) FROM \(table)) - ? \(staying)",
                     arguments: [most])
             }
         }

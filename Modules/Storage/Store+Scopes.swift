@@ -18,9 +18,11 @@ extension Store {
     /// all others, and go with ``evictLeaving()`` when they are decided, or given up where they were set aside. Nothing of it is
     /// told to the server as a delete.
     /// - Returns: how many rows went.
+    /// - Throws: ``StoreFailure`` `invalid` for a root of an entity that is not declared, or with an id that none can have.
     @discardableResult
     public func setScopes(_ roots: Set<RecordKey>?) throws(StoreFailure) -> Int {
         let schema = schema
+        try Self.check(roots ?? [], schema)
         let now = now
         let removed = try perform("choosing scopes") { db -> Int in
             let present = try Scopes.read(db)
@@ -57,6 +59,25 @@ extension Store {
             stateSpeakers.speak()
         }
         return removed
+    }
+
+    /// What nothing can ever be under is a mistake of who asks, not an empty part of the account.
+    private static func check(_ roots: Set<RecordKey>, _ schema: Schema) throws(StoreFailure) {
+        for root in roots.sorted() {
+            guard schema[root.entity] != nil else {
+                let names = schema.entities.map(\.name).sorted().joined(separator: ", ")
+                throw StoreFailure(
+                    kind: .invalid,
+                    message: "“\(root.entity)” is not declared, so nothing can be under “\(root.id)” of it; "
+                        + "name a root by its record's entity, one of: \(names).")
+            }
+            guard RecordKey.isValidID(root.id) else {
+                throw StoreFailure(
+                    kind: .invalid,
+                    message: "“\(root.id)” cannot be the id of a \(root.entity); name a root by its record's own id, "
+                        + "1 to 128 bytes of letters, digits and - _ . :")
+            }
+        }
     }
 
     /// A root that begins at 0, and has rows here by now: these were acknowledged, and the process was killed before anything of

@@ -56,8 +56,53 @@ import Testing
         var breaker = opened()
         #expect(breaker.mayGo(nowMilliseconds: 1, isProbeForced: true) == true)
         var other = opened()
-        other.invite(nowMilliseconds: 5)
+        other.invite()
         #expect(other.mayGo(nowMilliseconds: 5) == true)
+    }
+
+    @Test("SCH-03 a try within the cool-down that fails, or tells nothing, leaves it as long as it was")
+    func triedBeforeItsEnd() {
+        for fails in [true, false] {
+            var breaker = opened()
+            for tried in 1...5 {
+                #expect(breaker.mayGo(nowMilliseconds: Int64(tried) * minute, isProbeForced: true) == true)
+                if fails {
+                    breaker.failed(nowMilliseconds: Int64(tried) * minute + 1)
+                } else {
+                    breaker.learnedNothing(nowMilliseconds: Int64(tried) * minute + 1)
+                }
+                #expect(breaker.state == .open(untilMilliseconds: 30 * minute))
+            }
+            // The one after it is the probe, and doubles.
+            #expect(breaker.mayGo(nowMilliseconds: 30 * minute) == true)
+            breaker.failed(nowMilliseconds: 30 * minute)
+            #expect(breaker.state == .open(untilMilliseconds: 90 * minute))
+            #expect(breaker.mayGo(nowMilliseconds: 31 * minute, isProbeForced: true) == true)
+            breaker.succeeded()
+            #expect(breaker.state == .closed)
+        }
+    }
+
+    @Test("SCH-04 invitations, however many, make no cool-down longer: a link that flaps keeps nobody away for hours")
+    func invitedOften() {
+        var breaker = opened()
+        for second in 1...100 {
+            breaker.invite()
+            #expect(breaker.mayGo(nowMilliseconds: Int64(second) * 1_000) == true)
+            breaker.failed(nowMilliseconds: Int64(second) * 1_000 + 500)
+            #expect(breaker.mayGo(nowMilliseconds: Int64(second) * 1_000 + 600) == false)
+        }
+        #expect(breaker.remaining(nowMilliseconds: 29 * minute) == minute)
+        #expect(breaker.mayGo(nowMilliseconds: 30 * minute) == true)
+    }
+
+    @Test("SCH-04 an invitation while a try hangs ends the cool-down with it")
+    func invitedWhileProbing() {
+        var breaker = opened()
+        #expect(breaker.mayGo(nowMilliseconds: minute, isProbeForced: true) == true)
+        breaker.invite()
+        breaker.learnedNothing(nowMilliseconds: 3 * minute)
+        #expect(breaker.mayGo(nowMilliseconds: 3 * minute) == true)
     }
 
     @Test("Repeated openings grow to the longest and no further")

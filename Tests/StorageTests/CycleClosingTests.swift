@@ -130,6 +130,26 @@ struct CycleClosingTests {
         }
     }
 
+    @Test("PRC-11 a lease that is asked for longer than an hour stands for an hour, and does not count as over at once")
+    func longLease() async throws {
+        let file = try TestFile()
+        let clock = MovingClock()
+        let configuration = StoreConfiguration(clock: clock)
+        let a = try Store(path: file.path, schema: boardSchema(), configuration: configuration)
+        let b = try Store(path: file.path, schema: boardSchema(), configuration: configuration)
+        for seconds in [7_200, 1e300, .infinity] {
+            #expect(try await a.beginCycle(holder: "a", seconds: seconds) != nil)
+            #expect(try await b.isBeingSynced())
+            #expect(try await !b.lease(holder: "b", seconds: 30))
+            clock.move(3_600_001)
+            #expect(try await b.lease(holder: "b", seconds: seconds))
+            #expect(try await a.beginCycle(holder: "a", seconds: 30) == nil)
+            try await b.release(holder: "b")
+        }
+        try await a.close()
+        try await b.close()
+    }
+
     @Test("a cycle that finds the file as the last one left it writes the lease twice, the ring once, and nothing else")
     func frugal() async throws {
         let f = try Fixture()

@@ -128,6 +128,26 @@ struct RunTests {
         #expect(try await fixture.queue.failures().map(\.reason.code) == ["tooManyAttempts"])
     }
 
+    @Test("NET-16 a probe that is asked to wait is obeyed as a change's request is")
+    func probesPause() async throws {
+        let fixture = try Fixture()
+        _ = await fixture.boards(1)
+        let server = FakeServer(probe: .http(429, retryAfter: 3_600)) { _, _ in .failure(.http(500)) }
+        try await running(fixture, server) { () async throws in
+            for number in 1...2 {
+                await server.waitForRequests(number)
+                await fixture.clock.waitForSleepers(1)
+                fixture.advance(seconds: 900)
+            }
+            await server.waitForRequests(3)
+            await fixture.clock.waitForSleepers(1)
+        }
+        #expect(await server.probes == 1)
+        let until = try await fixture.log.summary().schedule.serverNotBeforeMilliseconds
+        #expect(until.map { $0 - fixture.wall.nowMilliseconds == 3_600_000 } == true)
+        #expect(try await fixture.queue.take(urgency: .user).batch == nil)
+    }
+
     @Test("NET-18 while probes fail too, no change is blamed")
     func storm() async throws {
         let fixture = try Fixture()

@@ -31,6 +31,42 @@ struct StatusTests {
         #expect(state(counts) { $0.held = 3 }.state == "queued")
     }
 
+    @Test("OBS-02 what is kept back is told by what keeps it: what this app cannot keep waits for nothing")
+    func kinds() {
+        func gap(_ reasons: [HeldRecord.Reason: Int]) -> String {
+            var position = SyncPosition(deviceID: "d", dataset: "d-1", epoch: "e-1", checkpoint: 7)
+            position.held = reasons.values.reduce(0, +)
+            return PullStanding(position, last: nil, reasons: reasons).gap ?? ""
+        }
+        #expect(gap([.parent: 2, .stray: 1]) == "Records that wait for something that is missing here: 3.")
+        #expect(
+            gap([.type: 2])
+                == "Records that this app cannot keep, with a value of another type than it knows: 2.")
+        let all = gap([.type: 1, .constraint: 2, .unknownEntity: 3, .unsent: 4, .parent: 5])
+        for number in 1...5 { #expect(all.contains(": \(number).")) }
+        #expect(!all.contains("\n") && !gap([.constraint: 1]).contains("missing"))
+        for word in ["synced", "queued", "syncing", "failed"] { #expect(!all.contains(word)) }
+    }
+
+    @Test("A cause that is a sentence of its own ends with one full stop, and status says where the cause stands")
+    func fullStops() {
+        let cause = "network: The connection broke (it ended)."
+        let tried = QueueSummary(pending: 1, schedule: QueueSchedule(failures: 1, cause: cause))
+        #expect(
+            QueueWait(tried, now: 0).sentence
+                == "The last try failed: network: The connection broke (it ended).")
+        var counts = StateCounts()
+        counts.waiting = 1
+        let status = StatusReport(record: nil, counts: counts, wait: QueueWait(tried, now: 0), pull: nil)
+        #expect(status.sentence == "queued (1 waiting)\nThe last try came to nothing; `boards pending` says why.")
+        var waiting = tried
+        waiting.schedule.notBeforeMilliseconds = 1_000
+        #expect(QueueWait(waiting, now: 0).sentence?.hasSuffix("(it ended)).") == true)
+        waiting.schedule = QueueSchedule(needsCredentials: true)
+        let refused = StatusReport(record: nil, counts: counts, wait: QueueWait(waiting, now: 0), pull: nil)
+        #expect(refused.sentence.contains("refused the credentials"))
+    }
+
     @Test("OBS-02, PRC-14 after a damaged database a device is behind until a sync has brought everything again")
     func afterDamage() async throws {
         let shop = try Workshop()

@@ -5,14 +5,16 @@ import SyncCore
 extension SyncEngine {
     /// What trips it is a server that was reached and fails: 5xx, time-outs, resets. A 4xx is an answer of a server that
     /// works; no connection, a foreign answer and a cancellation tell nothing about it.
-    func note(_ failure: ExchangeFailure) {
+    /// - Parameter isBeside: it was another request than a cycle's, and not the breaker's probe.
+    func note(_ failure: ExchangeFailure, isBeside: Bool = false) {
         logger.info("request failed", metadata: ["failure": "\(failure.redacted)"])
         let now = watch.milliseconds()
         gate.asked(
             pauseSeconds: max(failure.retryAfterSeconds ?? 0, failure.backoffSeconds ?? 0), cause: failure.description,
             at: moment)
         if failure.isCancelled || !failure.reachedServer {
-            gate.breaker.learnedNothing(nowMilliseconds: now)
+            // The probe, if there is one, is still on its way.
+            if !isBeside { gate.breaker.learnedNothing(nowMilliseconds: now) }
         } else if let status = failure.status, (400..<500).contains(status) {
             noteSuccess()
         } else if failure.kind == .temporary || failure.kind == .temporaryLonger || failure.kind == .network {

@@ -59,7 +59,13 @@ extension SyncEngine {
     private func close(_ beginning: Beginning, _ report: inout CycleReport) async throws(StoreFailure) -> Bool {
         let (endsPage, ifStill) = (markedPage != nil || isPageToEnd, isLookLeft)
         (markedPage, isPageToEnd, isLookLeft) = (nil, false, false)
-        let record = report.requests > 0 ? CycleRecord(beginning, report, now: watch.milliseconds()) : nil
+        var record: CycleRecord?
+        if report.requests > 0 {
+            if report.end != .complete { await learnLastSynced() }
+            record = CycleRecord(
+                beginning, report, now: watch.milliseconds(), isPullOwed: isPullOwed,
+                synced: status.lastSyncedMilliseconds)
+        }
         report.closing = try await store.release(
             holder: holder, noting: record?.text, at: beginning.wall, keeping: configuration.keptCycles,
             endsPage: endsPage, ifStill: ifStill)
@@ -94,14 +100,20 @@ extension SyncEngine {
             }
             look = try await store.summary()
         }
+        if !isOwedKnown, look.hasWork {
+            // Whoever synced this file last may have been another process.
+            isPullOwed = try await store.recentCycles(limit: 1).first?.isPullOwed ?? false
+            isOwedKnown = true
+        }
+        // The server's word binds push and pull, whoever heard it (a queue of the app's own, another process): its pause is for the
+        // whole device, so it is looked at before anything is claimed.
+        let known = learnedWord(look.schedule)
         // Without the server's time, stamps may be far off: the first request asks for it and carries no changes. Nor does it
         // where the last push took the pull along when it failed.
         let isPushFirst = isTimeKnown(position) && !isPullOwed
-        var take = try await isPulled || isPushFirst ? taken(urgency, look) : Take.nothing(look)
-        // The server's word binds the pull, too: its pause is for the whole device.
+        var take = try await known == nil && (isPulled || isPushFirst) ? taken(urgency, look) : Take.nothing(look)
         let schedule = take.summary.schedule
-        let pause = learnedWord(schedule)
-        if !isPulled, take.claim == nil, let pause {
+        if !isPulled, take.claim == nil, let pause = learnedWord(schedule) {
             update { $0.queue = take.summary }
             let until = wallClock.nowMilliseconds + pause
             report.end = .notNow(untilMilliseconds: until, cause: schedule.cause ?? "the server asked for a pause")

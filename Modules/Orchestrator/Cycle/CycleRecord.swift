@@ -19,20 +19,27 @@ public struct CycleRecord: Sendable, Hashable {
     public var message: String?
     /// Whether everything up to the server's present version came, whatever became of the push.
     public var isPulled: Bool
+    /// A push failed, or was too slow, and took the pull along: the next cycle asks first (decision 330).
+    public var isPullOwed: Bool
+    /// When everything was last known to be in step, by this cycle or before it; `nil` where that is not known.
+    public var lastSyncedMilliseconds: Int64?
     /// Figures by name, without those that are 0: `sent`; by verdict `acknowledged`, `merged`, `conflicts`, `refused`,
     /// `postponed`; `received`, `held`, `removed`, `requests`, `bytesSent`, `bytesReceived`.
     public var counts: [String: Int64]
 
-    init(_ beginning: Beginning, _ report: CycleReport, now: Int64) {
+    init(_ beginning: Beginning, _ report: CycleReport, now: Int64, isPullOwed: Bool, synced: Int64?) {
         number = 0
         atMilliseconds = beginning.wall
         cause = beginning.cause.rawValue
         durationMilliseconds = now - beginning.elapsed
         end = report.end.name
         isPulled = report.isPulled
+        self.isPullOwed = isPullOwed
+        lastSyncedMilliseconds = synced
         // An answer's own words may hold anything; the class and the status are enough here.
         message = report.end == .complete ? nil : report.end.shortCause
         counts = report.counts
+        noteSynced()
     }
 
     /// Reads one that was kept; `nil` for a text of another program's.
@@ -47,12 +54,21 @@ public struct CycleRecord: Sendable, Hashable {
         self.end = end
         // Records of earlier versions do not say it.
         isPulled = members["pulled"].map { $0 == true } ?? (end == "complete")
+        isPullOwed = members["owed"] == true
         durationMilliseconds = duration
+        if case .int(let time)? = members["synced"] { lastSyncedMilliseconds = time }
         if case .string(let text)? = members["message"] { message = text }
         counts = [:]
         if case .object(let figures)? = members["counts"] {
             for case (let name, .int(let figure)) in figures { counts[name] = figure }
         }
+        noteSynced()
+    }
+
+    /// A complete one says by itself when all was in step.
+    private mutating func noteSynced() {
+        guard end == CycleEnd.complete.name else { return }
+        lastSyncedMilliseconds = max(lastSyncedMilliseconds ?? .min, atMilliseconds + durationMilliseconds)
     }
 
     /// A stored text with its place.
@@ -87,8 +103,16 @@ public struct CycleRecord: Sendable, Hashable {
             writer.key("message")
             writer.string(message)
         }
+        if isPullOwed {
+            writer.key("owed")
+            writer.bool(true)
+        }
         writer.key("pulled")
         writer.bool(isPulled)
+        if end != CycleEnd.complete.name, let lastSyncedMilliseconds {
+            writer.key("synced")
+            writer.int(lastSyncedMilliseconds)
+        }
         writer.endObject()
         return String(decoding: writer.takeBytes(), as: UTF8.self)
     }

@@ -8,7 +8,7 @@ public struct EngineConfiguration: Sendable {
     public var sliceRecords: Int
     /// A slice of a page is one transaction of about so many bytes at most.
     public var sliceBytes: Int
-    /// How long this process may sync alone before another may take over a lease that was not renewed, in seconds.
+    /// How long this process may sync alone before another may take over a lease that was not renewed, in seconds; 59 minutes at most.
     public var leaseSeconds: Double
     /// This process's number, by which others see that a lease's holder is no more.
     public var process: Int32

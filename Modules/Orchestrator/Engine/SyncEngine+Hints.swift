@@ -9,6 +9,10 @@ extension SyncEngine {
         var pauses = CycleBackoff(
             first: configuration.hintPause.milliseconds, longest: configuration.longestHintPause.milliseconds)
         while !Task.isCancelled {
+            // The server's word binds this request like any other.
+            while let pause = await serverPause() {
+                guard await slept(.milliseconds(pause)) else { return }
+            }
             var cause = "it ended"
             var logged = cause
             var floor: Int64 = 0

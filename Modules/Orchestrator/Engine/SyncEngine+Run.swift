@@ -14,6 +14,7 @@ extension SyncEngine {
         defer { isRunning = false }
         stopping.clear()
         scheduler.trigger(.started, at: watch.milliseconds())
+        await learnLastSynced()
         await withTaskGroup(of: Bool.self) { group in
             let notices = store.notices()
             group.addTask {

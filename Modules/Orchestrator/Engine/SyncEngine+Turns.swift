@@ -92,6 +92,17 @@ extension SyncEngine {
 }
 
 extension SyncEngine {
+    /// When everything was last in step, if that was before this run of the program.
+    func learnLastSynced() async {
+        guard status.lastSyncedMilliseconds == nil else { return }
+        do throws(StoreFailure) {
+            guard let synced = try await store.recentCycles(limit: 1).first?.lastSyncedMilliseconds else { return }
+            update { $0.lastSyncedMilliseconds = max($0.lastSyncedMilliseconds ?? .min, synced) }
+        } catch {
+            logger.error("the last sync was not read", metadata: ["failure": "\(error.redacted)"])
+        }
+    }
+
     /// A cycle that could not begin says nothing of the queue; what waits is shown all the same.
     private func showQueue() async {
         do throws(StoreFailure) {

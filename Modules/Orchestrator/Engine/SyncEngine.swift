@@ -47,6 +47,8 @@ public actor SyncEngine {
     var hasClockJumped = false
     /// The last push ended without an answer, and its cycle without a pull: the next ones ask first, and push then.
     var isPullOwed = false
+    /// The same was read of the last run of the program.
+    var isOwedKnown = false
     /// When contents were last compared with the server's, milliseconds since 1970; `nil` before it was read.
     var comparedMilliseconds: Int64?
     var isComparisonWanted = false
@@ -148,6 +150,8 @@ public actor SyncEngine {
     public func syncNow() async -> CycleReport { await serialized(.user) }
 
     /// One cycle that ends before the deadline in a clean state: what is under way then is given up and sent again later.
+    ///
+    /// A handler of the app's that goes on though its task is cancelled is waited for: nothing of a cycle outlives the call.
     @discardableResult
     public func runOnce(deadline: Duration) async -> CycleReport {
         let limit = deadline - min(configuration.deadlineReserve, deadline / 5)

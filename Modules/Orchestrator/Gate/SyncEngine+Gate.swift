@@ -93,21 +93,40 @@ extension SyncEngine {
         return gate.learned(schedule, at: moment)
     }
 
+    /// How long the server's word still binds every request, in milliseconds; `nil` if it does not.
+    func serverPause() async -> Int64? {
+        _ = await knownAnswer(.records, .user)
+        return gate.serverWord.left(elapsed: watch.milliseconds())
+    }
+
     /// A request leaves that is not a cycle's.
-    fileprivate func noteLeaving() { gate.leaves(at: moment) }
+    /// - Returns: whether it is the breaker's probe.
+    fileprivate func noteLeaving() -> Bool { gate.leaves(at: moment) }
 
     /// Makes a request that is not a cycle's, where its caller runs, and tells the gate of it.
+    /// - Parameter keepsPause: nobody else keeps durably what the server asked for with it.
     fileprivate nonisolated func noted<T: Sendable>(
-        _ request: () async throws(ExchangeFailure) -> T
+        keepsPause: Bool = false, _ request: () async throws(ExchangeFailure) -> T
     ) async throws(ExchangeFailure) -> T {
-        await noteLeaving()
+        let isProbe = await noteLeaving()
         do throws(ExchangeFailure) {
             let result = try await request()
             await noteSuccess()
             return result
         } catch {
-            await note(error)
+            await note(error, isBeside: !isProbe)
+            if keepsPause { await keepPause(of: error) }
             throw error
+        }
+    }
+
+    /// What the server asked for binds the next run of the program, too.
+    private func keepPause(of failure: ExchangeFailure) async {
+        let pause = max(failure.retryAfterSeconds ?? 0, failure.backoffSeconds ?? 0)
+        guard pause > 0 else { return }
+        do throws(StoreFailure) { try await queue.asked(pauseSeconds: pause) } catch {
+            // It binds this run all the same.
+            logger.error("the server's pause was not kept", metadata: ["failure": "\(error.redacted)"])
         }
     }
 }
@@ -140,6 +159,6 @@ private struct NotingFetcher: RecordFetcher {
     let base: any RecordFetcher
 
     func fetch(_ request: DownloadRequest) async throws(ExchangeFailure) {
-        try await engine.noted { () async throws(ExchangeFailure) in try await base.fetch(request) }
+        try await engine.noted(keepsPause: true) { () async throws(ExchangeFailure) in try await base.fetch(request) }
     }
 }

@@ -163,7 +163,7 @@ public struct SyncGate: Sendable, Hashable {
 
     /// The server's word as it was kept; how long it still stands.
     mutating func learned(_ schedule: QueueSchedule, at now: Moment) -> Int64? {
-        serverCause = schedule.cause
+        serverCause = schedule.cause ?? serverCause
         return serverWord.remaining(schedule.serverNotBeforeMilliseconds, wall: now.wall, elapsed: now.elapsed)
     }
 
@@ -174,13 +174,18 @@ public struct SyncGate: Sendable, Hashable {
         serverWord.asked(milliseconds: Int64(min(pauseSeconds, 86_400) * 1_000), elapsed: now.elapsed)
     }
 
-    /// A request leaves by another way than a cycle: where the breaker is open it is its probe.
-    mutating func leaves(at now: Moment) { _ = breaker.mayGo(nowMilliseconds: now.elapsed, isProbeForced: true) }
+    /// A request leaves by another way than a cycle: where the breaker's cool-down is over, it is its probe. One that goes all the
+    /// same while none may go is none, and only its success counts.
+    /// - Returns: whether it is the probe.
+    mutating func leaves(at now: Moment) -> Bool {
+        guard breaker.state != .closed else { return false }
+        return breaker.mayGo(nowMilliseconds: now.elapsed)
+    }
 
     /// Something outside has changed: the breaker's next request may go as its probe, and a link that is said to be down
     /// is tried.
     mutating func invite(at now: Moment) {
-        breaker.invite(nowMilliseconds: now.elapsed)
+        breaker.invite()
         if doubtSince != nil { doubtSince = now.elapsed - longestDoubt }
     }
 }

@@ -1,8 +1,9 @@
 /// Stops trying a server that was reached and fails, and probes it now and then: a pure value.
 ///
 /// Closed until `threshold` failures in a row; then open for a cool-down, after which exactly one probe may go. Its
-/// success closes; its failure opens again for twice as long, up to `longest`. Times come in, of a monotonic clock if no
-/// jump is to matter; none is read.
+/// success closes; its failure opens again for twice as long, up to `longest`. A try within a cool-down, by somebody's
+/// wish or since the outside has changed, closes it too; failing, or given up, it leaves that as long as it was (decision 342). Times come in, of a
+/// monotonic clock if no jump is to matter; none is read.
 public struct CircuitBreaker: Sendable, Hashable {
     /// What it does with requests.
     public enum State: Sendable, Hashable {
@@ -18,6 +19,12 @@ public struct CircuitBreaker: Sendable, Hashable {
     public private(set) var state = State.closed
     private var failures = 0
     private var openings = 0
+    /// When the cool-down ends, or ended, in which the probe went that is on its way.
+    private var coolDownEnd: Int64 = 0
+    /// Something outside has changed: the next request may go, whatever is left of the cool-down.
+    private var isInvited = false
+    /// The probe that is on its way was invited.
+    private var wasInvited = false
     private let threshold: Int
     private let coolDownMilliseconds: Int64
     private let longestMilliseconds: Int64
@@ -42,7 +49,9 @@ public struct CircuitBreaker: Sendable, Hashable {
         case .open(let until):
             // A wall clock that jumped back must not hold the breaker open beyond what was meant.
             let isOver = now >= until || until - now > longestMilliseconds
-            guard isOver || isProbeForced else { return false }
+            guard isOver || isProbeForced || isInvited else { return false }
+            coolDownEnd = isOver ? now : until
+            (wasInvited, isInvited) = (isInvited, false)
             state = .probing(sinceMilliseconds: now)
             return true
         case .probing(let since):
@@ -62,6 +71,7 @@ public struct CircuitBreaker: Sendable, Hashable {
     public mutating func succeeded() {
         failures = 0
         openings = 0
+        isInvited = false
         state = .closed
     }
 
@@ -70,26 +80,29 @@ public struct CircuitBreaker: Sendable, Hashable {
         failures += 1
         switch state {
         case .closed where failures < threshold: break
+        case .probing where coolDownEnd > now: state = .open(untilMilliseconds: coolDownEnd)
         case .closed, .probing: open(now)
         case .open: break
         }
     }
 
-    /// A request ended without telling anything about the server (cancelled, no connection): a probe is over.
+    /// A request ended without telling anything about the server (cancelled, no connection): a probe is over, and all is as it was
+    /// before it.
     public mutating func learnedNothing(nowMilliseconds now: Int64) {
-        if case .probing = state { state = .open(untilMilliseconds: now) }
+        guard case .probing = state else { return }
+        state = .open(untilMilliseconds: max(now, coolDownEnd))
+        isInvited = isInvited || wasInvited
     }
 
-    /// A change of the outside (a link came, the app came to the front, a hint): the next request may go as a probe.
-    public mutating func invite(nowMilliseconds now: Int64) {
-        if case .open = state { state = .open(untilMilliseconds: now) }
-    }
+    /// A change of the outside (a link came, the app came to the front, a hint): the next request may go as a probe, after the one
+    /// that is on its way.
+    public mutating func invite() { isInvited = state != .closed }
 
     /// How long no request may go by itself, in milliseconds.
     public func remaining(nowMilliseconds now: Int64) -> Int64 {
         switch state {
         case .closed: 0
-        case .open(let until): max(0, until - now)
+        case .open(let until): isInvited ? 0 : max(0, until - now)
         case .probing(let since): max(0, since + coolDownMilliseconds - now)
         }
     }

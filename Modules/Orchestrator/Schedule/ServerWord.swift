@@ -1,7 +1,8 @@
 /// The pause that the server asked for, by the monotonic clock: no jump of the wall clock frees or jails, and nobody's
 /// wish goes past it. A pure value.
 ///
-/// The queue keeps the time durably as a time of day; it is measured once, when it is first seen.
+/// The queue keeps the time durably as a time of day; it is measured once, when it is first seen. Of several pauses the one
+/// that ends last binds, whoever heard it.
 struct ServerWord: Sendable, Hashable {
     /// The longest that a server may make us wait: 24 hours (PROTOCOL.md, section 4).
     static let longest: Int64 = 86_400_000
@@ -14,9 +15,9 @@ struct ServerWord: Sendable, Hashable {
     mutating func remaining(_ until: Int64?, wall: Int64, elapsed: Int64) -> Int64? {
         if until != seen {
             seen = until
-            end = until.map { time in
-                let (left, overflow) = time.subtractingReportingOverflow(wall)
-                return elapsed + min(Self.longest, overflow ? Self.longest : left)
+            if let until {
+                let (left, overflow) = until.subtractingReportingOverflow(wall)
+                asked(milliseconds: overflow ? Self.longest : left, elapsed: elapsed)
             }
         }
         return left(elapsed: elapsed)

@@ -16,6 +16,15 @@ public struct QueuePlace: Sendable, Hashable {
     }
 }
 
+/// A place among what was set aside, behind which a list of it goes on (``Store/failures(from:limit:)``); a new one is its beginning.
+public struct FailurePlace: Sendable, Hashable {
+    fileprivate var failedAt = Int64.min
+    fileprivate var position: Int64 = 0
+
+    /// The beginning.
+    public init() {}
+}
+
 /// What an app does with changes by hand (``ChangeRepair``).
 extension ChangeTable {
     /// Everything queued, in flight or blocked, in the queue's order.
@@ -51,17 +60,34 @@ extension ChangeTable {
 
     /// Everything set aside, oldest first.
     func failures(_ db: Database) throws -> [FailedChange] {
+        try failures(db, from: FailurePlace(), limit: -1).failures
+    }
+
+    /// The next of them from a place on, and the place behind them; `nil` where there are no more.
+    /// - Parameter limit: how many; all of them below 0.
+    func failures(
+        _ db: Database, from place: FailurePlace, limit: Int
+    ) throws -> (failures: [FailedChange], next: FailurePlace?) {
         let sql = """
             SELECT \(StoredChange.columns.split(separator: ", ").map { "c.\($0)" }.joined(separator: ", ")),
               f.reason, f.failedAt, f.uncertain
             FROM sync_change c JOIN sync_failure f ON f.key = c.key
-            WHERE c.state <> 0 AND c.state = 4 ORDER BY f.failedAt, c.position
+            WHERE c.state <> 0 AND c.state = 4 AND (f.failedAt, c.position) > (?, ?)
+            ORDER BY f.failedAt, c.position LIMIT ?
             """
-        return try Row.fetchAll(db.cachedStatement(sql: sql)).map { row in
-            FailedChange(
-                queued: StoredChange(lenient: row, schema).queued, reason: try ReasonCodec.reason(row[18]),
-                failedAtMilliseconds: row[19], isUncertain: Failures.Doubt(rawValue: row[20])?.isUncertain ?? false)
+        var next = place
+        let rows = try Row.fetchCursor(
+            db.cachedStatement(sql: sql), arguments: [place.failedAt, place.position, limit])
+        var failures: [FailedChange] = []
+        while let row = try rows.next() {
+            let change = StoredChange(lenient: row, schema)
+            (next.failedAt, next.position) = (row[19], change.position)
+            failures.append(
+                FailedChange(
+                    queued: change.queued, reason: try ReasonCodec.reason(row[18]), failedAtMilliseconds: row[19],
+                    isUncertain: Failures.Doubt(rawValue: row[20])?.isUncertain ?? false))
         }
+        return (failures, failures.count == limit ? next : nil)
     }
 
     /// The changes that would go with this one; itself not among them.

@@ -52,6 +52,13 @@ enum Lease {
     /// The longest that a lease may stand without being prolonged: one hour.
     private static let longest: Int64 = 3_600_000
 
+    /// How long one stands that is asked for so long, in milliseconds: not quite an hour at most, since one that seems to last longer
+    /// counts as over, and the clock may be set back a little meanwhile.
+    static func length(seconds: Double) -> Int64 {
+        guard seconds > 0 else { return 0 }
+        return Int64(min(seconds * 1_000, Double(longest - 60_000)))
+    }
+
     /// One that lasts longer than any may was taken before the clock was set back: its holder is silent for who knows how long.
     private static func isOver(_ expires: Int64?, now: Int64) -> Bool {
         guard let expires, expires > now else { return true }

@@ -46,12 +46,15 @@ public struct ExchangeFailure: Error, Sendable, Hashable, CustomStringConvertibl
     public var record: ServerRecord?
     /// The request was cancelled by this side (a stop, a deadline of `runOnce`); no judgement about anybody.
     public var isCancelled: Bool
+    /// The connection broke while the request was out, or the answer ended before its end: no fault of any change, however often
+    /// it happens. A time-out is none of this.
+    public var isBrokenOff: Bool
 
     public init(
         kind: FailureClass, status: Int? = nil, code: String? = nil, message: String,
         retryAfterSeconds: Double? = nil, backoffSeconds: Double? = nil, reachedServer: Bool = false,
         isSecureConnectionFailure: Bool = false, epoch: String? = nil, record: ServerRecord? = nil,
-        isCancelled: Bool = false
+        isCancelled: Bool = false, isBrokenOff: Bool = false
     ) {
         self.kind = kind
         self.status = status
@@ -64,6 +67,7 @@ public struct ExchangeFailure: Error, Sendable, Hashable, CustomStringConvertibl
         self.epoch = epoch
         self.record = record
         self.isCancelled = isCancelled
+        self.isBrokenOff = isBrokenOff
     }
 
     public var description: String {

@@ -92,7 +92,8 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
             let answer = try await deliver(request, by: account)
             if !answer.results.isEmpty { record.cover(.answerLostAfterCommit) }
             unheard.formUnion(answer.results.filter { $0.verdict.isDecided }.map(\.changeID))
-            throw ExchangeFailure(kind: .network, message: "the connection died", reachedServer: true)
+            throw ExchangeFailure(
+                kind: .network, message: "the connection died", reachedServer: true, isBrokenOff: true)
         case .duplicated:
             _ = try await deliver(request, by: account)
             return try await deliver(request, by: account)

@@ -7,8 +7,10 @@ extension ExchangeFailure {
         switch failure.kind {
         case .noConnection, .unusable, .local:
             self.init(kind: .network, message: CauseText.of(failure))
-        case .timedOut, .interrupted:
+        case .timedOut:
             self.init(kind: .network, message: CauseText.of(failure), reachedServer: true)
+        case .interrupted:
+            self.init(kind: .network, message: CauseText.of(failure), reachedServer: true, isBrokenOff: true)
         case .secureConnection:
             self.init(kind: .network, message: CauseText.of(failure), isSecureConnectionFailure: true)
         case .authentication:

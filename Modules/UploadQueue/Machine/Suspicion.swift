@@ -31,7 +31,13 @@ struct Suspicion: Sendable, Hashable {
     static let mostRefusals = 3
 
     /// Whether this failure may be a change's own: 5xx, a time-out (of a server that was reached), or a 4xx that blames none.
-    static func isPossiblyOwn(_ failure: ExchangeFailure) -> Bool {
+    ///
+    /// What broke off is never one: a connection that was lost with the request out, and a truncated answer (decision 340).
+    static func isPossiblyOwn(_ failure: ExchangeFailure) -> Bool { !failure.isBrokenOff && mayNeedLess(failure) }
+
+    /// Whether fewer changes in the request may help: what may be a change's own, and what broke off, since a shorter answer
+    /// may come whole.
+    static func mayNeedLess(_ failure: ExchangeFailure) -> Bool {
         switch failure.kind {
         case .unknown: true
         case .temporary, .temporaryLonger: failure.status == 408 || (500...599).contains(failure.status ?? 0)
@@ -65,9 +71,9 @@ struct Suspicion: Sendable, Hashable {
     }
 
     /// A request failed that carried several.
-    mutating func failedTogether(isPossiblyOwn: Bool) {
+    mutating func failedTogether(mayNeedLess: Bool) {
         forget()
-        several = isPossiblyOwn ? several + 1 : 0
+        several = mayNeedLess ? several + 1 : 0
     }
 
     /// The claim was answered, so nothing is wrong with sending it.

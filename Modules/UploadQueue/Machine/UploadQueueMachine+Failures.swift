@@ -64,12 +64,12 @@ extension UploadQueueMachine {
         switch failure.kind {
         case .tooLarge, .unknown, .permanent, .conflict:
             // None is to blame, or all: half of them tells more. It ends with one that stands alone.
-            suspicion.failedTogether(isPossiblyOwn: failure.kind == .unknown)
+            suspicion.failedTogether(mayNeedLess: failure.kind == .unknown)
             size.halve(from: count, wasTooLarge: failure.kind == .tooLarge)
             schedule.cause = failure.description
             return true
         case .network, .temporary, .temporaryLonger, .history, .authentication:
-            suspicion.failedTogether(isPossiblyOwn: Suspicion.isPossiblyOwn(failure))
+            suspicion.failedTogether(mayNeedLess: Suspicion.mayNeedLess(failure))
             if suspicion.several >= policy.halveAfter { size.halve(from: count, wasTooLarge: false) }
             wait(failure, at: now, &plan)
             return false

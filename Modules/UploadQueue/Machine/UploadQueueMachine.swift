@@ -94,7 +94,10 @@ struct UploadQueueMachine: Sendable {
         schedule = stored
         // Whether an earlier run waited for the network is not known any more: the first request that works says so.
         isOffline = stored.notBeforeMilliseconds != nil
+        let heard = floors.server
         floors = Floors(stored, at: now, longestOwn: policy.longestDelay)
+        // What the server asked for and could not be recorded still binds.
+        floors.server = [floors.server, heard].compactMap { $0 }.max()
         size = BatchSize(configured: policy.limits.maxChanges, limit: stored.batchLimit)
     }
 

@@ -124,7 +124,10 @@ extension UploadQueue {
             try await sender.probe()
         } catch {
             guard !error.isCancelled, !Task.isCancelled else { return }
-            return try await probed(succeeded: false)
+            try await probed(succeeded: false)
+            let pause = max(error.retryAfterSeconds ?? 0, error.backoffSeconds ?? 0)
+            if pause > 0 { try await asked(pauseSeconds: pause) }
+            return
         }
         try await probed(succeeded: true)
     }

@@ -111,9 +111,11 @@ public actor UploadQueue {
     public func asked(pauseSeconds: Double) async throws(StoreFailure) {
         await enter()
         defer { leave() }
-        try await load()
+        // Another queue over this log, or another process, may have kept something since: that stays.
+        let schedule = try await log.summary().schedule
         let now = moment()
         var next = machine
+        next.loaded(schedule, at: now)
         let plan = next.asked(pauseSeconds: pauseSeconds, at: now)
         if !plan.isEmpty { _ = try await perform(plan, next, at: now) }
     }

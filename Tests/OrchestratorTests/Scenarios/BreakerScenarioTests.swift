@@ -153,6 +153,46 @@ import Testing
         }
     }
 
+    @Test(
+        "SCH-03 the user's try that learned nothing leaves the cool-down as it was: nothing goes by itself before its end",
+        arguments: [true, false])
+    func triedInVain(isCancelled: Bool) throws {
+        try inVirtualTime { stage in
+            let (device, port) = try await opened(stage)
+            try await stage.pass(.seconds(60))
+            let given = ExchangeFailure(kind: .network, message: "cancelled", isCancelled: true)
+            port.next(.fail(isCancelled ? given : .unreachable))
+            _ = await device.engine.syncNow()
+            port.forget()
+            guard case .notNow(let until?, _) = await device.engine.runOnce(deadline: .seconds(10)).end else {
+                Issue.record("a request went by itself")
+                return
+            }
+            #expect(port.requests.isEmpty)
+            #expect(abs(until - stage.wall.nowMilliseconds - 1_740_000) < 1_000)
+            try await stage.pass(.seconds(1_741))
+            #expect(await device.engine.runOnce(deadline: .seconds(10)).end == .complete)
+            try await device.end()
+        }
+    }
+
+    @Test("SCH-04 what says that the outside has changed while a probe hangs lets the next go when it is given up")
+    func invitedWhileProbing() throws {
+        try inVirtualTime { stage in
+            let (device, port) = try await opened(stage)
+            port.next(.hang(.seconds(1_000)))
+            await withTaskGroup(of: Void.self) { group in
+                group.addTask { _ = try? await device.engine.sync(for: .seconds(10)) }
+                group.addTask {
+                    try? await stage.pass(.seconds(5))
+                    await device.engine.trigger(.reconnected)
+                }
+            }
+            #expect(await device.engine.runOnce(deadline: .seconds(10)).end == .complete)
+            try await device.end()
+        }
+    }
+
     @Test("SCH-04 a probe that is given up because the file refuses a write is followed by the next at once")
     func givenUpWithTheFile() throws {
         try inVirtualTime { stage in

@@ -83,6 +83,58 @@ struct PullOwedTests {
         }
     }
 
+    @Test("DL-17 each sync a process of its own: a pause asked for after each push does not keep others' changes away")
+    func restarts() throws {
+        try inVirtualTime { stage in
+            let (device, other, exchange) = try await stuck(stage)
+            func restarted(_ seed: UInt64) -> SyncEngine {
+                SyncEngine(
+                    store: device.store, exchange: exchange, wallClock: stage.wall, clock: stage.clock,
+                    randomness: SeededRandomness(seed: seed), ids: SeededIDs(seed: seed))
+            }
+            exchange.refusal = .status(503, retryAfter: 600)
+            #expect(await restarted(5).syncNow().isPulled == false)
+            #expect(try !has(device, "theirs"))
+            for round in 0..<3 {
+                try await stage.pass(.seconds(601))
+                let before = exchange.sent.count
+                #expect(await restarted(UInt64(6 + round)).syncNow().isPulled)
+                #expect(exchange.sent[before...].first == 0)
+            }
+            #expect(try has(device, "theirs"))
+            exchange.refusal = nil
+            try await stage.pass(.seconds(601))
+            #expect(await restarted(20).syncNow().end == .complete)
+            let before = exchange.sent.count
+            try await device.addBoard("last")
+            #expect(await restarted(21).syncNow().end == .complete)
+            #expect(exchange.sent[before...] == [1])
+            try await device.end()
+            try await other.end()
+        }
+    }
+
+    @Test("When everything was last in step is known after a restart, and stands there before anything was asked")
+    func lastSynced() throws {
+        try inVirtualTime { stage in
+            let (device, other, exchange) = try await stuck(stage)
+            #expect(await device.engine.syncNow().end == .complete)
+            let synced = try #require(await device.status.lastSyncedMilliseconds)
+            try await stage.pass(.seconds(100))
+            let again = SyncEngine(
+                store: device.store, exchange: Port(exchange, clock: stage.clock), wallClock: stage.wall,
+                clock: stage.clock, randomness: SeededRandomness(seed: 5), ids: SeededIDs(seed: 5))
+            exchange.refusal = .status(503)
+            try await device.addBoard("more")
+            _ = await again.syncNow()
+            var statuses = await again.statuses().makeAsyncIterator()
+            let told = try #require(await statuses.next()?.lastSyncedMilliseconds)
+            #expect(abs(told - synced) < 100)
+            try await device.end()
+            try await other.end()
+        }
+    }
+
     @Test("DL-17 SCH-03 an open breaker's probe brings others' changes, though the server fails over each push")
     func probe() throws {
         try inVirtualTime { stage in

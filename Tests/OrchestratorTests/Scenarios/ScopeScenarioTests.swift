@@ -27,6 +27,23 @@ import Testing
             .sorted()
     }
 
+    @Test("A root of an entity that is not declared is refused, with what to write instead; nothing is asked for")
+    func undeclared() throws {
+        try inVirtualTime { stage in
+            let device = try stage.device(ModelServer(schema: Device.parsed, clock: stage.wall))
+            do throws(StoreFailure) {
+                try await device.engine.setScopes([one, RecordKey("boards", "b-2")])
+                Issue.record("it was taken")
+            } catch {
+                #expect(error.kind == .invalid)
+                #expect(error.message.contains("“boards”") && error.message.contains("board, card, list"))
+            }
+            #expect(try await device.engine.scopes() == nil)
+            try await device.engine.setScopes([one])
+            try await device.end()
+        }
+    }
+
     @Test("DL-21 a root that is added is caught up from 0 with its own checkpoint, the others are not asked again")
     func added() throws {
         try inVirtualTime { stage in

@@ -149,6 +149,107 @@ struct SharedGateTests {
         }
     }
 
+    @Test("NET-16 a pause that only an app's own fetcher heard binds cycles with changes, also after a restart")
+    func fetchersWord() throws {
+        try inVirtualTime { stage in
+            let port = Port(ModelServer(schema: Device.parsed, clock: stage.wall), clock: stage.clock)
+            let device = try stage.device(port)
+            _ = await device.engine.syncNow()
+            try await device.addBoard("b-0")
+            _ = await device.engine.syncNow()
+            let server = OwnServer(clock: stage.clock)
+            server.failure = .status(429, retryAfter: 60)
+            let fetcher = device.engine.noting(server as any RecordFetcher)
+            let request = DownloadRequest(scope: "", priority: 1)
+            await #expect(throws: ExchangeFailure.self) { try await fetcher.fetch(request) }
+            try await device.addBoard("b-1")
+            port.forget()
+            #expect(await device.engine.syncNow().requests == 0)
+            // A shorter one that is kept later ends none that was asked for before.
+            try await device.engine.uploads.asked(pauseSeconds: 2)
+            try await stage.pass(.seconds(5))
+            #expect(await device.engine.syncNow().requests == 0)
+            let again = SyncEngine(
+                store: device.store, exchange: port, wallClock: stage.wall, clock: stage.clock,
+                randomness: SeededRandomness(seed: 9), ids: SeededIDs(seed: 9))
+            guard case .notNow(let until?, let cause) = await again.syncNow().end else {
+                Issue.record("a request went after a restart")
+                return
+            }
+            #expect(abs(until - stage.wall.nowMilliseconds - 55_000) < 100)
+            #expect(!cause.isEmpty)
+            #expect(port.requests.isEmpty)
+            try await stage.pass(.seconds(56))
+            #expect(await device.engine.syncNow().acknowledged == 1)
+            try await device.end()
+        }
+    }
+
+    @Test("NET-16 a pause that another process's pull heard binds the changes of one that runs all the while")
+    func othersPull() throws {
+        try inVirtualTime { stage in
+            let port = Port(ModelServer(schema: Device.parsed, clock: stage.wall), clock: stage.clock)
+            let device = try stage.device(port)
+            _ = await device.engine.syncNow()
+            try await device.addBoard("b-0")
+            _ = await device.engine.syncNow()
+            let other = SyncEngine(
+                store: device.store, exchange: port, wallClock: stage.wall, clock: stage.clock,
+                randomness: SeededRandomness(seed: 9), ids: SeededIDs(seed: 9))
+            port.next(.fail(.status(429, retryAfter: 60)))
+            _ = await other.syncNow()
+            try await device.addBoard("b-1")
+            port.forget()
+            try await stage.pass(.seconds(5))
+            #expect(await device.engine.syncNow().requests == 0)
+            #expect(port.requests.isEmpty)
+            try await stage.pass(.seconds(56))
+            #expect(await device.engine.syncNow().acknowledged == 1)
+            try await device.end()
+        }
+    }
+
+    @Test("NET-16 within the server's pause no stream of hints is opened either")
+    func hintsWait() throws {
+        try inVirtualTime { stage in
+            let port = Port(ModelServer(schema: Device.parsed, clock: stage.wall), clock: stage.clock)
+            let hinter = Hinter(clock: stage.clock)
+            let device = try stage.device(port, hints: hinter)
+            try await stage.running(device) {
+                try await stage.pass(.seconds(5))
+                port.next(.fail(.status(429, retryAfter: 100)))
+                await device.engine.trigger(.user)
+                try await stage.pass(.seconds(3))
+                let asked = stage.seconds
+                hinter.breakStreams()
+                try await stage.pass(.seconds(80))
+                #expect(hinter.openings.filter { $0 > asked }.isEmpty)
+                try await stage.pass(.seconds(60))
+                #expect(hinter.openings.filter { $0 > asked }.count == 1)
+            }
+            try await device.end()
+        }
+    }
+
+    @Test("SCH-03 SCH-04 requests beside an open breaker are no probe: they let nobody through, and open it no longer")
+    func besideTheBreaker() throws {
+        try inVirtualTime { stage in
+            let (device, server, sender, gate) = try await opened(stage)
+            try await stage.pass(.seconds(60))
+            server.failure = ExchangeFailure(kind: .network, message: "cancelled", isCancelled: true)
+            await #expect(throws: ExchangeFailure.self) { try await sender.send([], deviceID: "") }
+            #expect(await gate.mayGo(.routine) != .open, "given up: nothing was learned")
+            server.failure = .unreachable
+            await #expect(throws: ExchangeFailure.self) { try await sender.send([], deviceID: "") }
+            #expect(await gate.mayGo(.routine) != .open, "no network: nothing was learned")
+            server.failure = .status(503)
+            for _ in 0..<10 { await #expect(throws: ExchangeFailure.self) { try await sender.send([], deviceID: "") } }
+            try await stage.pass(.seconds(1_741))
+            #expect(await gate.mayGo(.routine) == .open, "half an hour after it opened, whatever went beside it")
+            try await device.end()
+        }
+    }
+
     @Test("Where nobody tells any more what the link costs, what waited for a cheaper one goes at once")
     func lostPath() throws {
         try inVirtualTime { stage in

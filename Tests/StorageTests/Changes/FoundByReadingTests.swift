@@ -175,6 +175,25 @@ struct FoundByReadingTests {
         #expect(try f.card("votes") == "2")
     }
 
+    @Test("QUE-04 a journal that is pruned while a verdict is out still tells what is an inverse")
+    func prunedMeanwhile() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET votes = votes + 5 WHERE id = 'c1'")
+        let sent = try await f.claim()
+        try await f.settle((sent.keys[0], .unanswered))
+        guard case .inverse = try await f.store.cancel(sent.keys[0]) else { return #expect(Bool(false), "sent") }
+        try await f.store.prune(events: 0)
+        let again = try await f.claim()
+        #expect(again.keys == sent.keys)
+        try await f.settle((sent.keys[0], .refused()))
+        #expect(try f.card("votes") == "1")
+        #expect(try await f.claim().told == [])
+        #expect(try await f.store.queued().isEmpty)
+        try await f.store.prune(events: 0)
+        #expect(try await f.store.events().isEmpty)
+    }
+
     @Test("QUE-04 two sums are taken back, and refused one after the other: neither inverse goes")
     func refusedInTurn() async throws {
         let f = try Fixture()

@@ -51,6 +51,35 @@ import Testing
         try await fixture.drain()
     }
 
+    @Test("QUE-14 part by part what was set aside is the same, many of one moment; what goes is left out")
+    func partsOfFailures() async throws {
+        let fixture = try Fixture()
+        try await fixture.applyBoard()
+        for index in 0..<25 { try fixture.insertCard("n\(index)") }
+        let claim = try await fixture.claim(ClaimLimits(maxChanges: 25))
+        _ = try await fixture.store.settle(
+            Settlement(outcomes: claim.keys.map { Settlement.Outcome(changeID: $0, kind: .refused()) }),
+            claim: ClaimLimits())
+        let all = try await fixture.store.failures().map(\.queued.change.id)
+        #expect(all == claim.keys)
+        for limit in [1, 10, 25, 26] {
+            var place: FailurePlace? = FailurePlace()
+            var told: [String] = []
+            while let here = place {
+                let part = try await fixture.store.failures(from: here, limit: limit)
+                #expect(part.failures.count <= limit)
+                told += part.failures.map(\.queued.change.id)
+                place = part.next
+            }
+            #expect(told == all)
+        }
+        let first = try await fixture.store.failures(from: FailurePlace(), limit: 10)
+        _ = try await fixture.store.retry(all[15])
+        let rest = try await fixture.store.failures(from: try #require(first.next), limit: 100)
+        #expect(rest.failures.map(\.queued.change.id) == all[10...].filter { $0 != all[15] })
+        #expect(rest.next == nil)
+    }
+
     @Test("QUE-14 part by part the queue is the same; what goes or comes meanwhile doubles and hides nothing")
     func parts() async throws {
         let fixture = try Fixture()

@@ -26,13 +26,14 @@ struct ConflictsCommand: AsyncParsableCommand {
             }
             return
         }
-        let conflicts = try await device.store.conflicts()
-        if json {
-            Console.print(JSONText.text(.array(conflicts.map { ChangeReport.json($0) })))
-        } else if conflicts.isEmpty {
-            Console.print("No value met another.")
-        } else {
-            Console.print(conflicts.map { ChangeReport.line($0) }.joined(separator: "\n"))
+        var list = ListOutput(isJSON: json)
+        var oldest = Int64.max
+        while true {
+            let part = try await device.store.conflicts(before: oldest, limit: Device.part)
+            list.tell(part, json: { ChangeReport.json($0) }, line: { ChangeReport.line($0) })
+            guard let last = part.last else { break }
+            oldest = last.number
         }
+        list.end(orElse: "No value met another.")
     }
 }

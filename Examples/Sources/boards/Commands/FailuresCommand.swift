@@ -12,16 +12,16 @@ struct FailuresCommand: AsyncParsableCommand {
 
     func run() async throws {
         let device = try await Device.open(global, for: .looking)
-        let failures = try await device.store.failures()
-        let waiting = try await device.store.dependants(of: failures.map(\.queued.change.id))
-        if json {
-            let list = zip(failures, waiting).map { ChangeReport.json($0, waiting: $1) }
-            Console.print(JSONText.text(.array(list)))
-        } else if failures.isEmpty {
-            Console.print("Nothing was set aside.")
-        } else {
-            let lines = zip(failures, waiting).map { ChangeReport.line($0, waiting: $1) }
-            Console.print(lines.joined(separator: "\n"))
+        var place: FailurePlace? = FailurePlace()
+        var list = ListOutput(isJSON: json)
+        while let here = place {
+            let part = try await device.store.failures(from: here, limit: Device.part)
+            place = part.next
+            let waiting = try await device.store.dependants(of: part.failures.map(\.queued.change.id))
+            list.tell(
+                Array(zip(part.failures, waiting)), json: { ChangeReport.json($0, waiting: $1) },
+                line: { ChangeReport.line($0, waiting: $1) })
         }
+        list.end(orElse: "Nothing was set aside.")
     }
 }

@@ -68,7 +68,7 @@ struct StatusReport {
         if counts.waiting > 0 { parts.append("\(counts.waiting) waiting") }
         let first = parts.isEmpty ? state : "\(state) (\(parts.joined(separator: ", ")))"
         let waits = counts.waiting + counts.uploading > 0 ? wait?.shortSentence : nil
-        return [first, waits, pull?.gap].compactMap { $0 }.joined(separator: "\n")
+        return [first, waits, pull?.gap == waits ? nil : pull?.gap].compactMap { $0 }.joined(separator: "\n")
     }
 
     var json: FieldValue {

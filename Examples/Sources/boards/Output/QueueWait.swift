@@ -19,18 +19,23 @@ struct QueueWait {
     /// The next attempt's time as `pending --json` and `status --json` tell it.
     var json: FieldValue { nextAttempt.map(ChangeReport.time) ?? .null }
 
-    /// The time alone, without a cause: a cause may be in any words.
+    /// Without the cause itself, which may be in any words: `pending` has it.
     var shortSentence: String? {
-        nextAttempt.map { "Nothing goes by itself before \(Timestamp(milliseconds: $0))." }
+        if needsCredentials { return PullStanding.refused }
+        let time = nextAttempt.map { "Nothing goes by itself before \(Timestamp(milliseconds: $0))" }
+        guard cause != nil else { return time.map { $0 + "." } }
+        return (time ?? "The last try came to nothing") + "; `boards pending` says why."
     }
 
     /// A line for people; `nil` where there is nothing to say.
     var sentence: String? {
-        let why = cause.map { " (\($0))" } ?? ""
+        // A cause may be a sentence of its own.
+        let words = cause.map { $0.hasSuffix(".") ? String($0.dropLast()) : $0 }
+        let why = words.map { " (\($0))" } ?? ""
         if needsCredentials {
             return "The server refused the credentials\(why); the next sync tries those it is given."
         }
-        guard let nextAttempt else { return cause.map { "The last try failed: \($0)." } }
+        guard let nextAttempt else { return words.map { "The last try failed: \($0)." } }
         return "Nothing goes by itself before \(Timestamp(milliseconds: nextAttempt))\(why)."
     }
 }
