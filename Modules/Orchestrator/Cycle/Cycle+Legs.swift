@@ -63,7 +63,7 @@ extension SyncEngine {
                 }
                 guard let answer = try await group.next() else { throw CancellationError() }
                 guard let ahead, var next else { return Leg(claim: claim, asked: asked, answer: answer) }
-                guard case .success(let got) = answer, isPlain(got, asked: asked, position), !Task.isCancelled,
+                guard case .success(let got) = answer, isPlain(got, of: claim, asked: asked, position), !Task.isCancelled,
                     await queue.goesOn(from: claim, results: got.results, to: ahead)
                 else {
                     try await queue.putBack(ahead)
@@ -100,12 +100,15 @@ extension SyncEngine {
 
     /// Whether nothing has to be done with an answer but to settle its verdicts: no page, no pause, no news of this
     /// device's clock, of the history that is known, and no tombstones that it may lack.
-    private func isPlain(_ answer: ExchangeAnswer, asked: Int64, _ position: SyncPosition) -> Bool {
+    private func isPlain(
+        _ answer: ExchangeAnswer, of claim: Claim, asked: Int64, _ position: SyncPosition
+    ) -> Bool {
         do { try check(answer, against: position) } catch { return false }
         return position.epoch != nil && answer.page.count == 0 && !answer.hasMore && answer.checksum == nil
             && (answer.backoffSeconds ?? 0) <= 0 && answer.currentSyncVersion >= position.checkpoint
             && newOffset(answer.serverTimeMilliseconds, asked: asked, position) == nil
             && (position.checkpoint > 0 || (answer.oldestVersion ?? 0) <= 0)
+            && !Self.isDecidedBeforeTombstones(answer, claim)
     }
 
     private func noteRequest(_ request: ExchangeRequest, _ report: inout CycleReport) -> Int64 {

@@ -250,7 +250,8 @@ extension SyncEngine {
         if isOutlived(position, answer.oldestVersion), position.awaitsConfirmation || !machine.hasBegunPass {
             return machine.diverged(hasBatch: take.claim != nil)
         }
-        if try await mayLackTombstones(answer, position), !machine.hasBegunPass {
+        let isAncient = Self.isDecidedBeforeTombstones(answer, claim) && !position.isInFullPass
+        if try await isAncient || mayLackTombstones(answer, position), !machine.hasBegunPass {
             return machine.diverged(hasBatch: take.claim != nil)
         }
         let hasMore: Bool
@@ -271,25 +272,6 @@ extension SyncEngine {
         return machine.applied(
             hasMore: hasMore, inFullPass: position.isInFullPass && !position.awaitsConfirmation,
             hasBatch: take.claim != nil)
-    }
-
-    /// Whether a full pass that waits for the app's word, or began so long ago, has to begin anew: of what died since it brought it
-    /// the tombstones are not complete any more. The server does not say so by itself, since one that is under way must go on.
-    private func isOutlived(_ position: SyncPosition, _ oldestVersion: Int64?) -> Bool {
-        guard let oldestVersion, position.mayBeOutlived(atMilliseconds: wallClock.nowMilliseconds) else { return false }
-        let checkpoints = position.scopes.map { Array($0.values) } ?? [position.checkpoint]
-        return checkpoints.contains { $0 != 0 && $0 < oldestVersion }
-    }
-
-    /// Whether records that are here already, from verdicts whose page never came, may have died unheard: who begins at 0 is not
-    /// told of what died before the oldest tombstone that is kept (decision 280). Roots have their own way (`Store.catchUp`).
-    private func mayLackTombstones(
-        _ answer: ExchangeAnswer, _ position: SyncPosition
-    ) async throws(StoreFailure) -> Bool {
-        guard position.checkpoint == 0, position.scopes == nil, !position.isInFullPass,
-            let oldest = answer.oldestVersion, oldest > 0
-        else { return false }
-        return try await store.holdsRecords(below: oldest)
     }
 
     /// Whether the end of the cycle may look for what was written meanwhile: nothing else is left to do then.
