@@ -115,7 +115,9 @@ extension Settling {
         case .update:
             if let present = try heldInverse(db, of: change) { return present.key }
             guard shown.isLive else { return nil }
-            inverse.fields = undone(change, over: shown, later: work.changes.filter { $0.position > change.position })
+            // What was refused, and is shown on, writes nothing there.
+            let later = work.changes.filter { $0.position > change.position && !work.isRefused($0) }
+            inverse.fields = undone(change, over: shown, later: later)
             guard !inverse.fields.isEmpty else { return nil }
         }
         let sequence = try ChangeRows.nextSequence(db)
@@ -151,12 +153,13 @@ extension Settling {
     mutating func endInverse(_ db: Database, of change: StoredChange) throws -> Bool {
         guard let inverse = try heldInverse(db, of: change) else { return false }
         try ChangeNotes.event(db, "cancelled", of: inverse, now: now)
-        try takeBack(db, [inverse])
+        try takeBack(db, [inverse], isDecided: false)
         return true
     }
 
-    /// The inverse of a change that waits for its verdict.
-    private func heldInverse(_ db: Database, of change: StoredChange) throws -> StoredChange? {
+    /// The inverse of a change that waits for its verdict; only an update's does.
+    func heldInverse(_ db: Database, of change: StoredChange) throws -> StoredChange? {
+        guard change.operation == .update else { return nil }
         let sql = """
             SELECT position FROM sync_change WHERE state <> 0 AND state = 3 AND blockedBy = ? AND entity = ? AND id = ?
             AND key IN (SELECT detail FROM sync_event WHERE kind = 'inverted')

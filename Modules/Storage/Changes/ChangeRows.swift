@@ -73,7 +73,7 @@ enum ChangeRows {
             UPDATE sync_change SET state = CASE state WHEN 5 THEN 2 ELSE 0 END, blockedBy = NULL
             WHERE entity = ? AND id = ? AND position > ? AND state IN (3, 5) AND NOT (state = 3 AND EXISTS (
               SELECT 1 FROM sync_change AS undone WHERE undone.entity = sync_change.entity AND undone.id = sync_change.id
-                AND undone.key = sync_change.blockedBy AND undone.operation = 1 AND undone.state IN (1, 2, 5)))
+                AND undone.key = sync_change.blockedBy AND undone.operation = 1 AND undone.state <> 4))
             """
         try db.cachedStatement(sql: sql)
             .execute(arguments: [change.record.entity, change.record.id, change.position])

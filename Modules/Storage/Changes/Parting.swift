@@ -90,7 +90,7 @@ extension Settling {
     ///   it was sent: it may have happened, and only its own key tells.
     mutating func giveUp(_ db: Database, _ parting: Parting, isDecided: Bool) throws {
         for change in parting.staying { try moveAway(db, change, from: parting.gone, isDecided: isDecided) }
-        try takeBack(db, parting.going)
+        try takeBack(db, parting.going, isDecided: isDecided)
     }
 
     /// The change goes on, without the records that are given up: a successor, where it names one of them as its parent. What

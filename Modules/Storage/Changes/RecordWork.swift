@@ -60,6 +60,11 @@ struct RecordWork {
     /// Whether the change says for ever what it says: its key stands for that.
     private func isFixed(_ change: StoredChange) -> Bool { change.wasSent || unsure.contains(change.position) }
 
+    /// Whether the change is an edit or a delete that was refused, and is shown on.
+    func isRefused(_ change: StoredChange) -> Bool {
+        change.operation != .create && change.state == .failed && !unsure.contains(change.position)
+    }
+
     /// The version held; 0 where the server has acknowledged nothing.
     var version: Int64 { stored?.version ?? 0 }
 
@@ -183,9 +188,10 @@ struct RecordWork {
 
     /// The change is taken out as if it had never been: what came after it and was never sent goes from what was there
     /// before it.
-    mutating func takeOut(_ key: String) {
+    /// - Parameter mayBeDone: whether the server may have done it all the same.
+    mutating func takeOut(_ key: String, mayBeDone: Bool = false) {
         guard let index = changes.firstIndex(where: { $0.key == key }) else { return }
-        goAround(changes.remove(at: index), from: index)
+        goAround(changes.remove(at: index), from: index, mayBeDone: mayBeDone)
     }
 
     /// The change was refused, and is shown on: what came after it goes to the server as if it had never been.
@@ -206,9 +212,9 @@ struct RecordWork {
     var isRewritten: Bool { !rewritten.isEmpty }
 
     /// Later changes that were never sent go from what was there before this one.
-    private mutating func goAround(_ change: StoredChange, from index: Int) {
+    private mutating func goAround(_ change: StoredChange, from index: Int, mayBeDone: Bool = false) {
         switch change.operation {
-        case .delete: reviveAfter(change, at: index)
+        case .delete: reviveAfter(change, at: index, mayBeDone: mayBeDone)
         case .create, .update:
             for (name, delta) in change.fields {
                 rebase(name, onto: change.operation == .create ? .null : delta.old ?? .null, from: index)
@@ -277,7 +283,7 @@ struct RecordWork {
     }
 
     /// A delete was refused or taken back: a create after it, never sent, is an update of what differs.
-    private mutating func reviveAfter(_ delete: StoredChange, at index: Int) {
+    private mutating func reviveAfter(_ delete: StoredChange, at index: Int, mayBeDone: Bool) {
         guard index < changes.count, changes[index].operation == .create, !isFixed(changes[index]),
             // One that was refused, too, is for the user to try again, or to give up.
             changes[index].state != .failed
@@ -285,8 +291,8 @@ struct RecordWork {
         // A page may have told of other values since, or of somebody else's delete: then it makes the record still.
         let before = state(before: delete.position)
         guard before.isLive else { return }
-        // Over a delete that is shown on, the record is there by what the update names.
-        let isHidden = isShowing(delete.key)
+        // Over a delete that is shown on, or was done perhaps, the record is there by what the update names.
+        let isHidden = mayBeDone || isShowing(delete.key)
         var update = changes[index]
         update.operation = .update
         for (name, delta) in update.fields {

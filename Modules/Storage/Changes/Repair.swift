@@ -239,7 +239,9 @@ extension Settling {
             // It may have happened: only its own key tells.
             let sql = "UPDATE sync_change SET state = 2, attempts = 0 WHERE position = ?"
             try db.cachedStatement(sql: sql).execute(arguments: [change.position])
+            let inverse = try heldInverse(db, of: change)
             try ChangeRows.release(db, blockedBy: change.key)
+            if let inverse { try ChangeRows.setState(db, position: inverse.position, .blocked, blockedBy: change.key) }
             return change.key
         }
         var next = try successor(db, of: change)

@@ -123,7 +123,7 @@ extension Settling {
         try ChangeNotes.event(
             db, "expired", of: change, detail: code == .expired ? nil : code.rawValue, now: now)
         if var work = try takeWork(db, change.record) {
-            work.takeOut(change.key)
+            work.takeOut(change.key, mayBeDone: true)
             works[change.record] = work
         }
         try drop(db, change)
@@ -162,7 +162,9 @@ extension Settling {
         next.state = .blocked
         next.blockedBy = creator
         try ChangeRows.replace(db, next)
+        let inverse = try heldInverse(db, of: change)
         try ChangeRows.hand(db, blockedBy: change.key, to: creator)
+        if let inverse { try ChangeRows.setState(db, position: inverse.position, .blocked, blockedBy: next.key) }
         if var work = try takeWork(db, change.record) {
             work.replace(change.key, with: next)
             works[change.record] = work

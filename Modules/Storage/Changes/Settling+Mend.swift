@@ -28,10 +28,12 @@ extension Settling {
             try finish(db)
             return true
         }
+        guard edit.operation == .update else { return false }
+        if try mendOverServers(db, create) { return true }
         let edits = try Base.remaining(db, of: edit.record, table.schema)
             .filter { $0.position > create.position && $0.position <= edit.position }
-        guard edit.operation == .update,
-            edits.allSatisfy({ $0.operation == .update && !$0.wasSent && $0.unit == nil })
+        // What was set aside without a verdict keeps its key.
+        guard try edits.allSatisfy({ try $0.operation == .update && $0.unit == nil && !isFixed($0, db) })
         else { return false }
         var next = try successor(db, of: create)
         for later in edits {
@@ -44,6 +46,8 @@ extension Settling {
         }
         var work = try takeWork(db, edit.record)
         for later in edits {
+            // One that was refused, and is shown on, goes again within the create.
+            if later.state == .failed { try ChangeNotes.event(db, "mended", of: next, detail: later.key, now: now) }
             try drop(db, later)
             work?.remove(later.key)
         }
@@ -57,6 +61,12 @@ extension Settling {
         return true
     }
 
+    /// Whether the change says for ever what it says.
+    private func isFixed(_ change: StoredChange, _ db: Database) throws -> Bool {
+        guard change.state == .failed else { return change.wasSent }
+        return try Failures.find(db, key: change.key)?.doubt.isUncertain == true
+    }
+
     /// Whether a record may be there whose create was refused: a retry had made it that a power loss or an older copy of the file
     /// knows nothing of, and a page brought it; or it was made in the history before, where versions were others (0 by now).
     /// Where the id was taken, what is there is somebody else's.
@@ -67,7 +77,7 @@ extension Settling {
     }
 
     /// Whether a create was refused since there is a record of that id.
-    private func isTaken(_ create: StoredChange, _ db: Database) throws -> Bool {
+    func isTaken(_ create: StoredChange, _ db: Database) throws -> Bool {
         try Failures.reason(db, key: create.key)?.code == Rejection.Code.idTaken.rawValue
     }
 
@@ -99,11 +109,11 @@ extension Settling {
     }
 
     /// Takes changes out as if they had never been made; their rows go back to base plus what remains.
-    mutating func takeBack(_ db: Database, _ changes: [StoredChange]) throws {
+    /// - Parameter isDecided: whether the server surely did nothing of them.
+    mutating func takeBack(_ db: Database, _ changes: [StoredChange], isDecided: Bool) throws {
         for change in changes.reversed() {
-            if change.operation == .update, change.state == .pending || change.state == .blocked {
-                try endInverse(db, of: change)
-            }
+            let isUndone = change.state == .pending || change.state == .blocked || (isDecided && change.wasSent)
+            if change.operation == .update, isUndone { try endInverse(db, of: change) }
             if var work = try takeWork(db, change.record) {
                 work.takeOut(change.key)
                 if change.operation == .create {

@@ -69,10 +69,31 @@ enum Recovery {
                 sequence = max(sequence, (SELECT coalesce(max(max(sequence), max(position)), 0) FROM sync_change)),
                 stamp = max(stamp, (SELECT coalesce(max(stamp), 0) FROM sync_change))
                 """)
+        try freeOfLost(db, now: now)
         try showAgain(db, schema, now: now)
         try Journal.event(db, .movedAside, detail: path, at: now)
         try Journal.event(db, .salvaged, detail: "\(count) changes", at: now)
         return count
+    }
+
+    /// What was lost holds nothing up and hides nothing: a change that waited for one that is not there looks anew for what it needs,
+    /// and one that was set aside for a reason that is not there is told with another, and counts as without a verdict.
+    static func freeOfLost(_ db: Database, now: Int64) throws {
+        try db.execute(
+            sql: """
+                UPDATE sync_change SET state = CASE state WHEN 5 THEN 2 ELSE 0 END, blockedBy = NULL
+                WHERE state IN (3, 5) AND coalesce(blockedBy, '') NOT IN (SELECT key FROM sync_change)
+                AND coalesce(blockedBy, '') NOT IN (
+                  SELECT CASE kind WHEN 1 THEN 'held:' ELSE 'local:' END || entity || '/' || id FROM sync_draft)
+                """)
+        let reason = SetAsideReason(
+            code: "reasonLost", message: "The change was set aside, and a damaged file does not say why.")
+        try db.execute(
+            sql: """
+                INSERT INTO sync_failure (key, position, reason, failedAt, uncertain)
+                SELECT key, position, ?, ?, ? FROM sync_change
+                WHERE state = 4 AND key NOT IN (SELECT key FROM sync_failure)
+                """, arguments: [try ReasonCodec.json(reason), now, Failures.Doubt.shown.rawValue])
     }
 
     /// The rows that the saved changes make by themselves are there again at once (I6); updates find theirs when the

@@ -21,14 +21,17 @@ public protocol ChangeLog: Sendable {
     /// claims what stands behind it, so that it can go as soon as that one is answered.
     ///
     /// Nothing is claimed that the answer to `claim` could make another: no change of a record that `claim` has one of, none
-    /// that was sent before, and none at all while anything is set aside or waits. A log may claim nothing, as it does by
-    /// default.
+    /// that was sent before, and none at all while anything is set aside or waits. A log may claim nothing, and
+    /// settle as ever.
     /// - Throws: ``StoreFailure``; then nothing was recorded and nothing claimed.
     func settle(
         _ settlement: Settlement, behind claim: Claim, limits: ClaimLimits?
     ) async throws(StoreFailure) -> Claim
     /// Takes a claim back that ``settle(_:behind:limits:)`` gave and that certainly never left this device: its changes are as
-    /// they were before. By default they count as sent without an answer.
+    /// they were before; or, where a log cannot do that, sent without an answer (``countAsSent(_:)``).
+    ///
+    /// There is no default for this and the one above: who has an actor whose own method does not wait, and not the seam, would get
+    /// the default without a word (Decision 353).
     /// - Throws: ``StoreFailure``; then they are sent again as what has no answer.
     func putBack(_ claim: Claim) async throws(StoreFailure)
     /// The queue's counts and its durable schedule.
@@ -40,13 +43,8 @@ public protocol ChangeLog: Sendable {
 extension ChangeLog {
     public func prepare(after claim: Claim, limits: ClaimLimits) async {}
 
-    public func settle(
-        _ settlement: Settlement, behind claim: Claim, limits: ClaimLimits?
-    ) async throws(StoreFailure) -> Claim {
-        try await settle(settlement, claim: nil)
-    }
-
-    public func putBack(_ claim: Claim) async throws(StoreFailure) {
+    /// Counts what was claimed as sent without an answer: what ``putBack(_:)`` is for a log that takes no mark back.
+    public func countAsSent(_ claim: Claim) async throws(StoreFailure) {
         let outcomes = claim.changes.map {
             Settlement.Outcome(changeID: $0.change.id, kind: .unanswered(attempts: $0.attempts))
         }
@@ -188,7 +186,7 @@ public struct Settlement: Sendable, Hashable {
 /// Why a change was set aside; durable, shown to the user.
 public struct SetAsideReason: Sendable, Hashable {
     /// A contract's code (`invalid`, `forbidden`, …), or one of this side's own: `tooManyAttempts`, `tooLarge`, `gone`,
-    /// `serverIDTaken` (for two records the server told one id).
+    /// `serverIDTaken` (for two records the server told one id), `reasonLost` (with a page of a damaged file).
     public var code: String
     /// A sentence for people.
     public var message: String

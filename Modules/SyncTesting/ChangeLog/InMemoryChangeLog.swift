@@ -96,6 +96,12 @@ public actor InMemoryChangeLog: ChangeLog, ChangeRepair {
         return Claim(changes: changes, settled: book.settled, deviceID: book.deviceID, summary: book.summary)
     }
 
+    public func settle(
+        _ settlement: Settlement, behind claim: Claim, limits: ClaimLimits?
+    ) async throws(StoreFailure) -> Claim { try await settle(settlement, claim: nil) }
+
+    public func putBack(_ claim: Claim) async throws(StoreFailure) { try await countAsSent(claim) }
+
     public func summary() async throws(StoreFailure) -> QueueSummary {
         try fail()
         return book.summary

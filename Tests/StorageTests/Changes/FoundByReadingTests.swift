@@ -299,9 +299,7 @@ struct FoundByReadingTests {
         if sends {
             try await f.settle((claim.keys[0], .unanswered))
         } else {
-            // By the seam: its default would be called otherwise.
-            let log: any ChangeLog = f.store
-            try await log.putBack(claim)
+            try await f.store.putBack(claim)
         }
         return (f, wall)
     }
