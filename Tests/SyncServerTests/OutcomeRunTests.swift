@@ -1,4 +1,6 @@
+import GRDB
 import SyncCore
+import Synchronization
 import Testing
 
 @testable import SyncServer
@@ -99,6 +101,73 @@ struct OutcomeRunTests {
         try server.service.prune()
         #expect(try rows(server, "SELECT min(first) FROM outcome_run") == 41)
         #expect(try rows(server, "SELECT count(*) FROM outcome_run") == 1)
+    }
+
+    @Test("IDS-11 a file of the earlier layout, with outcomes in it: all of them are known, and runs come above them")
+    func earlierLayout() throws {
+        let server = try TestServer()
+        // Keys that descend: each is a row of its own.
+        let old = (1...40).map { server.create(Self.key(41 - $0), Int64($0), "board", "b\($0)") }
+        let first = try server.sync("d", old)
+        #expect(try rows(server, "SELECT count(*) FROM outcome") == 40)
+        try server.restart { server in
+            try DatabaseQueue(path: server.path).write { db in
+                try db.execute(
+                    sql: """
+                        DROP TABLE outcome_run;
+                        DELETE FROM grdb_migrations WHERE identifier = '2 outcomes in runs';
+                        """)
+            }
+        }
+        // Nobody looks these keys up before they are stored: their sequences are new.
+        let reused = try server.sync("d", [server.create(Self.key(5), 41, "board", "x")] + creates(server, 42...44))
+        #expect(verdicts(reused) == ["keyReused", "applied", "applied", "applied"])
+        #expect(try rows(server, "SELECT count(*) FROM outcome_run") == 1)
+        let again = try server.sync("d", old + creates(server, 42...44))
+        #expect(verdicts(again) == Array(repeating: "duplicate", count: 43))
+        #expect(again.results.prefix(40).map { $0["version"] } == first.results.map { $0["version"] })
+        #expect(verdicts(try server.sync("d", [server.create("z", 7, "board", "y")])) == ["invalid"])
+        try server.sync("d", [], ["settled": 42])
+        #expect(try rows(server, "SELECT count(*) FROM outcome") == 0)
+        let rest = try server.sync("d", creates(server, 42...44))
+        #expect(verdicts(rest) == ["expired", "duplicate", "duplicate"])
+    }
+
+    private struct Crash: Error {}
+
+    /// Two runs are there, one of them half settled by the request, which uses a forgotten key of it again, repeats what is
+    /// left of it, and makes a run.
+    private func halfSettled() throws -> (TestServer, [FieldValue]) {
+        let server = try TestServer()
+        try server.sync("d", creates(server, 1...40))
+        let changes = creates(server, 41...45) + [server.create(Self.key(20), 46, "board", "b46")]
+        return (server, creates(server, 21...22) + changes)
+    }
+
+    @Test("IDS-11 a crash where runs are made and forgotten: nothing half done, the repetition is done once")
+    func crash() throws {
+        let (whole, changes) = try halfSettled()
+        let told = ["duplicate", "duplicate"] + Array(repeating: "applied", count: 6)
+        #expect(verdicts(try whole.sync("d", changes, from: 40, ["settled": 20])) == told)
+        let final = try whole.sync("reader").records
+        for k in 1... {
+            let (server, changes) = try halfSettled()
+            let before = try server.sync("reader").records
+            let count = Atomic(0)
+            try server.service.onStatement {
+                if count.add(1, ordering: .relaxed).newValue == k { throw Crash() }
+            }
+            let reply = try server.send("d", changes, from: 40, ["settled": 20])
+            try server.service.onStatement(nil)
+            guard count.load(ordering: .relaxed) >= k else { break }
+            #expect(reply.status == 503, "statement \(k)")
+            let after = try server.sync("reader").records
+            #expect(after == before || after == final, "statement \(k)")
+            if k % 2 == 0 { try server.restart() }
+            let again = verdicts(try server.sync("d", changes, from: 40, ["settled": 20]))
+            #expect(again == told || again == Array(repeating: "duplicate", count: 8), "statement \(k)")
+            #expect(try server.sync("reader").records == final, "statement \(k)")
+        }
     }
 
     /// What must hold of a device's outcomes, in whatever form they are kept.
