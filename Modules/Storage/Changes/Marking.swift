@@ -14,8 +14,7 @@ enum Marking {
         var claimed: [QueuedChange] = []
         claimed.reserveCapacity(groups.count)
         let epoch = try QueueFigures.epochSequence(db)
-        // One row by one statement: of several rows in one SQLite would keep a journal, to take back half of them.
-        let mark = try RawStatement(db, "UPDATE sync_change SET state = 1, baseVersion = ? WHERE position = ?")
+        var marks = try Marks(db)
         for (changes, isRewritten) in groups {
             for var change in changes {
                 switch change.state {
@@ -23,7 +22,7 @@ enum Marking {
                 case .uncertain: try ChangeRows.setState(db, position: change.position, .uploading)
                 case .pending, .blocked, .failed, .blockedAfterSending:
                     change.baseVersion = baseVersion(of: change, held: held, epoch)
-                    try markFresh(db, change, isRewritten: isRewritten || change.isRaw, mark)
+                    try markFresh(db, change, isRewritten: isRewritten || change.isRaw, &marks)
                 }
                 let wasSent = change.wasSent
                 change.state = .uploading
@@ -32,6 +31,7 @@ enum Marking {
                 claimed.append(queued)
             }
         }
+        try marks.finish()
         return claimed
     }
 
@@ -42,15 +42,12 @@ enum Marking {
     }
 
     private static func markFresh(
-        _ db: Database, _ change: StoredChange, isRewritten: Bool, _ mark: RawStatement
+        _ db: Database, _ change: StoredChange, isRewritten: Bool, _ marks: inout Marks
     ) throws {
         // What is sent once must read the same whatever is declared later.
         if isRewritten, change.operation == .create { return try markAnew(db, change) }
         if isRewritten { try ChangeRows.rewrite(db, change) }
-        mark.begin()
-        mark.add(change.baseVersion)
-        mark.add(change.position)
-        try mark.run()
+        try marks.add(change)
     }
 
     /// The mark and the stored form of a create in one statement: it has no `baseVersion`.
@@ -74,5 +71,59 @@ enum Marking {
             WHERE state <> 0 AND state = 1 AND key IN (SELECT value FROM json_each(?))
             """
         try db.cachedStatement(sql: sql).execute(arguments: [Payloads.list(keys)])
+    }
+}
+
+/// The marks of changes that stay as they are stored: sixteen by one statement where nothing stands between them in the queue.
+///
+/// That statement says `OR FAIL`: of several rows in one SQLite would keep a journal, to take back half of them
+/// (Decision 186). Whatever fails takes all of the claim back.
+private struct Marks {
+    private static let together = 16
+    private static let manySQL: String = {
+        let versions = (0..<together).map { "WHEN \($0) THEN ?\($0 + 3)" }.joined(separator: " ")
+        return """
+            UPDATE OR FAIL sync_change SET state = 1, baseVersion = CASE position - ?1 \(versions) END
+            WHERE position BETWEEN ?1 AND ?2
+            """
+    }()
+
+    private let one: RawStatement
+    private let many: RawStatement
+    /// Each behind the one before it, without a gap.
+    private var open: [(position: Int64, version: Int64?)] = []
+
+    init(_ db: Database) throws {
+        one = try RawStatement(db, "UPDATE sync_change SET state = 1, baseVersion = ? WHERE position = ?")
+        many = try RawStatement(db, Self.manySQL)
+        open.reserveCapacity(Self.together)
+    }
+
+    /// It is marked after ``finish()`` at the latest.
+    mutating func add(_ change: StoredChange) throws {
+        if let last = open.last, last.position + 1 != change.position { try finish() }
+        open.append((change.position, change.baseVersion))
+        if open.count == Self.together { try markMany() }
+    }
+
+    /// Marks the rest.
+    mutating func finish() throws {
+        for mark in open {
+            one.begin()
+            one.add(mark.version)
+            one.add(mark.position)
+            try one.run()
+        }
+        open.removeAll(keepingCapacity: true)
+    }
+
+    private mutating func markMany() throws {
+        guard let first = open.first, let last = open.last else { return }
+        many.begin()
+        many.add(first.position)
+        many.add(last.position)
+        for mark in open { many.add(mark.version) }
+        try many.run()
+        open.removeAll(keepingCapacity: true)
     }
 }

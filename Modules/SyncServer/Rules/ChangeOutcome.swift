@@ -44,37 +44,56 @@ enum Decision: Sendable {
 
 /// A decision, with what belongs to it.
 struct ChangeOutcome: Sendable {
-    var changeID: String
-    var device: String
-    var sequence: Int64?
+    /// What was decided about.
+    let dirty: DirtyRecord
     var decision: Decision
     var isClamped = false
     /// The id that the server gave to a created record, where it is not the device's.
     var serverID: String?
-    /// What the key stands for from now on; `nil` where nothing is stored (the outcome follows from what is stored
-    /// anyway, or leaves no trace).
-    var digest: ContentDigest?
-    /// The app's name for what the user did, kept with the outcome.
-    var intent: String?
+    /// Whether the key stands for this from now on, where the change has a sequence; else the outcome follows from what is
+    /// stored anyway, or leaves no trace.
+    var isStored = false
     /// The highest stamp that the device must move past.
     var stamp: Stamp?
+
+    var changeID: String { dirty.changeID }
+    var device: String { dirty.device }
+    /// Where it is to be stored.
+    var storedSequence: Int64? { isStored ? dirty.sequence : nil }
 }
 
 /// One member of `dirtyRecords`, read.
-struct DirtyRecord: Sendable {
-    var changeID: String
-    var device: String
+///
+/// A class: it is handed from one step to the next, and each copy of a value would count a reference for every text in it.
+final class DirtyRecord: Sendable {
+    let changeID: String
+    let device: String
     /// Of a malformed change only where it could be read.
-    var sequence: Int64?
-    var record: RecordKey?
-    var isCreate: Bool
-    var unit: String?
-    var intent: String?
-    var digest: ContentDigest
-    var content: Content
+    let sequence: Int64?
+    let record: RecordKey?
+    let isCreate: Bool
+    let unit: String?
+    let intent: String?
+    let digest: ContentDigest
+    let content: Content
 
     enum Content: Sendable {
         case change(IncomingChange)
         case malformed(Rejection)
+    }
+
+    init(
+        changeID: String, device: String, sequence: Int64?, record: RecordKey?, isCreate: Bool, unit: String?,
+        intent: String?, digest: ContentDigest, content: Content
+    ) {
+        self.changeID = changeID
+        self.device = device
+        self.sequence = sequence
+        self.record = record
+        self.isCreate = isCreate
+        self.unit = unit
+        self.intent = intent
+        self.digest = digest
+        self.content = content
     }
 }

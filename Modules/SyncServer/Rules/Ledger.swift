@@ -343,6 +343,11 @@ struct Ledger: Sendable {
     /// Above a record that is noted all are noted: whoever gets another parent passes here again.
     private mutating func noteActivity(_ place: Int, and oldParents: [Int]) {
         entries[place].hasActivity = true
+        // Nearly every record of a request stands under one that was noted for another.
+        let isNoted =
+            oldParents.allSatisfy { entries[$0].hasActivity }
+            && entries[place].parents.allSatisfy { entries[$0].hasActivity }
+        if isNoted { return }
         var stack = oldParents + entries[place].parents
         while let above = stack.popLast() {
             guard !entries[above].hasActivity else { continue }

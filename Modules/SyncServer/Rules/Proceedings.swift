@@ -72,9 +72,7 @@ struct Proceedings {
     }
 
     private func outcome(_ dirty: DirtyRecord, _ decision: Decision, isStored: Bool = false) -> ChangeOutcome {
-        ChangeOutcome(
-            changeID: dirty.changeID, device: dirty.device, sequence: dirty.sequence, decision: decision,
-            digest: isStored && dirty.sequence != nil ? dirty.digest : nil, intent: dirty.intent)
+        ChangeOutcome(dirty: dirty, decision: decision, isStored: isStored)
     }
 
     /// A key that nothing is stored under, after all, was not looked up by the store either.
@@ -85,7 +83,9 @@ struct Proceedings {
                 ?? false
         if !isGuarded, let known = try outcome(fromKeyOf: dirty, in: source) { return known }
         let outcome = try outcome(ofUnknown: dirty, in: source)
-        if isGuarded, outcome.digest == nil, let known = try self.outcome(fromKeyOf: dirty, in: source) { return known }
+        if isGuarded, outcome.storedSequence == nil, let known = try self.outcome(fromKeyOf: dirty, in: source) {
+            return known
+        }
         return outcome
     }
 
@@ -105,10 +105,8 @@ struct Proceedings {
             }
             let (decision, serverID) = try decide(change, in: source)
             return ChangeOutcome(
-                changeID: dirty.changeID, device: dirty.device, sequence: dirty.sequence, decision: decision,
-                isClamped: change.isClamped && decision.isDone, serverID: serverID,
-                digest: dirty.sequence != nil && (decision.isDone || decision.isRejection) ? dirty.digest : nil,
-                intent: dirty.intent, stamp: stamp(of: decision, change))
+                dirty: dirty, decision: decision, isClamped: change.isClamped && decision.isDone, serverID: serverID,
+                isStored: decision.isDone || decision.isRejection, stamp: stamp(of: decision, change))
         }
     }
 

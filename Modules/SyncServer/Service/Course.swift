@@ -83,7 +83,7 @@ extension SyncService {
             guard bytes <= most else { throw Problem.tooManyVerdictBytes(most) }
             members.append(text)
             account.stamp = max(account.stamp, outcome.stamp ?? .zero)
-            guard outcome.digest != nil else { continue }
+            guard outcome.storedSequence != nil else { continue }
             if last?.name != outcome.device {
                 if let last { touched[last.name] = last.device }
                 let device = try touched[outcome.device] ?? store.makeDevice(outcome.device, of: account)

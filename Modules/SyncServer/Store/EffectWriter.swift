@@ -100,23 +100,21 @@ struct EffectWriter {
     private func add(
         _ place: Int, _ ledger: Ledger, _ account: AccountContext, to row: inout Arguments, _ text: inout JSONWriter
     ) throws {
-        let state = ledger.entries[place].state
         row.add(ledger.entries[place].row)
         row.add(account.row)
         row.add(ledger.entries[place].key.entity)
         row.add(ledger.entries[place].key.id)
         row.add(ledger.entries[place].version)
         row.add(ledger.entries[place].root)
-        row.add(ledger.entries[place].isDead || !state.exists)
-        row.add(Int64(bitPattern: state.highestStamp.packed))
+        row.add(ledger.entries[place].isDead || !ledger.entries[place].state.exists)
+        row.add(Int64(bitPattern: ledger.entries[place].state.highestStamp.packed))
         row.add(nowMilliseconds)
         row.add(nowMilliseconds)
         row.add(ledger.entries[place].unit)
-        try add(fieldsAndWritesOf: state, to: &row, &text)
+        try add(fieldsAndWritesAt: place, ledger, to: &row, &text)
     }
 
     private func update(_ place: Int, _ ledger: Ledger, _ text: inout JSONWriter) throws {
-        let state = ledger.entries[place].state
         let isNewVersion = ledger.entries[place].version != ledger.entries[place].versionBefore
         try statements.run(
             """
@@ -127,25 +125,26 @@ struct EffectWriter {
         ) { row in
             row.add(ledger.entries[place].version)
             row.add(ledger.entries[place].root)
-            row.add(ledger.entries[place].isDead || !state.exists)
+            row.add(ledger.entries[place].isDead || !ledger.entries[place].state.exists)
             row.add(isNewVersion)
             row.add(nowMilliseconds)
             row.add(ledger.entries[place].unit)
-            row.add(Int64(bitPattern: state.highestStamp.packed))
-            try add(fieldsAndWritesOf: state, to: &row, &text)
+            row.add(Int64(bitPattern: ledger.entries[place].state.highestStamp.packed))
+            try add(fieldsAndWritesAt: place, ledger, to: &row, &text)
             row.add(ledger.entries[place].row)
             row.add(ledger.entries[place].hasActivity && ledger.entries[place].entity.tracksActivity)
         }
     }
 
+    /// By its place: a copy of the state would count a reference for each of its parts.
     private func add(
-        fieldsAndWritesOf state: RecordState, to row: inout Arguments, _ text: inout JSONWriter
+        fieldsAndWritesAt place: Int, _ ledger: Ledger, to row: inout Arguments, _ text: inout JSONWriter
     ) throws {
         text.clear()
-        try state.fields.write(into: &text)
+        try ledger.entries[place].state.fields.write(into: &text)
         row.add(text)
         text.clear()
-        try RecordCodec.writes(of: state, into: &text)
+        try ledger.entries[place].state.writeOrigins(into: &text)
         row.add(text)
     }
 

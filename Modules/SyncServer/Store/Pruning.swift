@@ -93,6 +93,11 @@ struct Pruning {
                 "DELETE FROM outcome WHERE device = ? AND sequence = ?", [outcome.device, outcome.sequence])
         }
         if seen < Self.portion { position = Position() }
+        // Their numbers ascend with the time: the oldest are the first.
+        try statements.run(
+            """
+            DELETE FROM outcome_run WHERE at <= ? AND n IN (SELECT n FROM outcome_run ORDER BY n LIMIT ?)
+            """, [now - retention.outcomes, Self.portion])
     }
 }
 

@@ -16,35 +16,11 @@ enum RecordCodec {
 
     static func writes(of state: RecordState) throws(JSONFailure) -> TextBytes {
         var writer = JSONWriter(capacity: 128)
-        try writes(of: state, into: &writer)
+        try state.writeOrigins(into: &writer)
         return TextBytes(bytes: writer.takeBytes())
     }
 
-    static func writes(of state: RecordState, into writer: inout JSONWriter) throws(JSONFailure) {
-        writer.beginObject()
-        tag("c", state.created, &writer)
-        tag("d", state.deleted, &writer)
-        if state.firstDeleted != state.deleted { tag("x", state.firstDeleted, &writer) }
-        if !state.namedBelow.isEmpty {
-            writer.key("l")
-            writer.beginArray()
-            for name in state.namedBelow { writer.string(name) }
-            writer.endArray()
-        }
-        let special = state.fields.special(besides: state.created)
-        if !special.isEmpty {
-            writer.key("f")
-            writer.beginObject()
-            for field in special {
-                writer.key(field.name)
-                try self.field(field, &writer)
-            }
-            writer.endObject()
-        }
-        writer.endObject()
-    }
-
-    private static func field(_ field: FieldState, _ writer: inout JSONWriter) throws(JSONFailure) {
+    fileprivate static func field(_ field: FieldState, _ writer: inout JSONWriter) throws(JSONFailure) {
         writer.beginObject()
         tag("t", field.plainTag, &writer)
         if !field.isPlain {
@@ -79,7 +55,7 @@ enum RecordCodec {
         writer.endObject()
     }
 
-    private static func tag(_ name: String, _ tag: WriteTag?, _ writer: inout JSONWriter) {
+    fileprivate static func tag(_ name: String, _ tag: WriteTag?, _ writer: inout JSONWriter) {
         guard let tag else { return }
         writer.key(name)
         self.tag(tag, &writer)
@@ -243,5 +219,32 @@ enum RecordCodec {
         let sequence = try reader.readInt()
         guard try !reader.nextElement() else { throw Damaged(reason: "a write with too much") }
         return WriteTag(stamp: stamp, device: device, sequence: sequence)
+    }
+}
+
+extension RecordState {
+    /// Where each value came from: the text `writes`.
+    func writeOrigins(into writer: inout JSONWriter) throws(JSONFailure) {
+        writer.beginObject()
+        RecordCodec.tag("c", created, &writer)
+        RecordCodec.tag("d", deleted, &writer)
+        if firstDeleted != deleted { RecordCodec.tag("x", firstDeleted, &writer) }
+        if !namedBelow.isEmpty {
+            writer.key("l")
+            writer.beginArray()
+            for name in namedBelow { writer.string(name) }
+            writer.endArray()
+        }
+        let special = fields.special(besides: created)
+        if !special.isEmpty {
+            writer.key("f")
+            writer.beginObject()
+            for field in special {
+                writer.key(field.name)
+                try RecordCodec.field(field, &writer)
+            }
+            writer.endObject()
+        }
+        writer.endObject()
     }
 }

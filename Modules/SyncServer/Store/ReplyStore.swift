@@ -23,9 +23,10 @@ struct ReplyStore {
 
     /// Whether the key belongs to a change that came by `/api/sync`.
     func isUsedBySync(device: DeviceContext, key: String) throws -> Bool {
-        try store.statements.first("SELECT 1 FROM outcome WHERE device = ? AND key = ?", [device.row, key]) { _ in
-            true
-        } ?? false
+        let isRow = try store.statements.first(
+            "SELECT 1 FROM outcome WHERE device = ? AND key = ?", [device.row, key]
+        ) { _ in true }
+        return try isRow ?? (OutcomeRuns(store: store).outcome(key, of: device) != nil)
     }
 
     func write(_ reply: StoredReply, device: inout DeviceContext, key: String, now: Int64) throws {

@@ -13,6 +13,8 @@ final class ServerStore {
     var ahead = PagesAhead()
     /// How often something was written in an account, by its row.
     private var revisions: [Int64: Int] = [:]
+    /// Of devices, by their rows, the highest keys of their outcomes, or higher ones.
+    var keys: [Int64: OutcomeRuns.Keys] = [:]
     /// Rises with whatever may have touched any account.
     private var era = 0
 
@@ -128,6 +130,7 @@ final class ServerStore {
         device.settled = sequence
         try statements.run("UPDATE device SET settled = ? WHERE n = ?", [sequence, device.row])
         try statements.run("DELETE FROM outcome WHERE device = ? AND sequence <= ?", [device.row, sequence])
+        try statements.run("DELETE FROM outcome_run WHERE device = ? AND last <= ?", [device.row, sequence])
     }
 
     /// The sum of the highest versions of all accounts: what `FILE.version` holds.

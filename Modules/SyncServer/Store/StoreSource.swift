@@ -9,6 +9,7 @@ final class StoreSource: RecordSource {
     /// The device that made the record that was read last.
     private var lastDevice = ""
     private var walk: RecordWalk
+    private let runs: OutcomeRuns
 
     /// - Parameter guardsKeys: Whether the caller begins again without it after a ``KeyIsKnown``.
     init(store: ServerStore, account: AccountContext, readsAliases: Bool, guardsKeys: Bool) {
@@ -17,6 +18,7 @@ final class StoreSource: RecordSource {
         self.readsAliases = readsAliases
         self.guardsKeys = guardsKeys
         walk = RecordWalk(statements: store.statements, account: account.row)
+        runs = OutcomeRuns(store: store)
     }
 
     /// Everything was asked; what was decided may be written now.
@@ -64,7 +66,7 @@ final class StoreSource: RecordSource {
             // Never equal to a change's: the key was used for something else.
             return StoredOutcome(verdict: "applied", members: "", digest: used.digest)
         }
-        return try store.statements.first(
+        let row = try store.statements.first(
             "SELECT verdict, members, first, second FROM outcome WHERE device = ? AND key = ?", [device.row, key]
         ) { row in
             StoredOutcome(
@@ -72,13 +74,15 @@ final class StoreSource: RecordSource {
                 digest: ContentDigest(
                     first: UInt64(bitPattern: row[2] as Int64), second: UInt64(bitPattern: row[3] as Int64)))
         }
+        return try row ?? runs.outcome(key, of: device)
     }
 
     func isTaken(sequence: Int64, device: String, byOtherThan key: String) throws -> Bool {
         guard let device = try store.device(device, of: account), sequence <= device.top else { return false }
-        return try store.statements.first(
+        let row = try store.statements.first(
             "SELECT key FROM outcome WHERE device = ? AND sequence = ?", [device.row, sequence]
-        ) { ($0[0] as String) != key } ?? false
+        ) { $0[0] as String }
+        return try (row ?? runs.key(ofSequence: sequence, of: device)).map { $0 != key } ?? false
     }
 
     func settled(device: String) throws -> Int64 {

@@ -5,6 +5,7 @@ enum Tables {
     static var migrator: DatabaseMigrator {
         var migrator = DatabaseMigrator()
         migrator.registerMigration("1 accounts, records, outcomes") { db in try db.execute(sql: first) }
+        migrator.registerMigration("2 outcomes in runs") { db in try db.execute(sql: second) }
         return migrator
     }
 
@@ -100,5 +101,22 @@ enum Tables {
             account INTEGER NOT NULL, entity TEXT NOT NULL, id TEXT NOT NULL, given TEXT NOT NULL,
             PRIMARY KEY(account, entity, id)
         ) STRICT, WITHOUT ROWID;
+        """
+
+    private static let second = """
+        -- Outcomes of a device whose sequences and keys ascend; decided: each as an array of sequence, key, verdict, members,
+        -- digest and intent, where there is one.
+        CREATE TABLE outcome_run(
+            n INTEGER PRIMARY KEY,
+            device INTEGER NOT NULL,
+            first INTEGER NOT NULL,
+            last INTEGER NOT NULL,
+            low TEXT NOT NULL,
+            high TEXT NOT NULL,
+            at INTEGER NOT NULL,
+            decided TEXT NOT NULL
+        ) STRICT;
+        CREATE UNIQUE INDEX outcome_run_sequence ON outcome_run(device, last);
+        CREATE UNIQUE INDEX outcome_run_key ON outcome_run(device, high);
         """
 }

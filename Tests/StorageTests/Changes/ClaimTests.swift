@@ -210,4 +210,40 @@ import Testing
         }
         #expect(try await fixture.claim().changes.count == 1)
     }
+
+    @Test(
+        "QUE-10 each of many is marked with the version that it goes out with, and nothing else is marked",
+        arguments: [1, 15, 16, 17, 40])
+    func marks(most: Int) async throws {
+        let fixture = try Fixture()
+        try await fixture.applyBoard()
+        // Held in another order than they are edited in.
+        for place in 0..<50 {
+            try await fixture.apply(
+                record("card", "r\(place * 37 % 50)", Int64(100 + 3 * place), ["name": "R", "idList": "l1"]))
+        }
+        for index in 0..<50 {
+            // Creates among them have no version, and what was made and taken back leaves a gap.
+            if index % 19 == 7 { try fixture.insertCard("n\(index)") }
+            if index % 23 == 5 { try fixture.sql("INSERT INTO list (id, name, idBoard) VALUES ('x', 'X', 'b1')") }
+            if index % 23 == 5 { try fixture.sql("DELETE FROM list WHERE id = 'x'") }
+            try fixture.sql("UPDATE card SET name = 'S' WHERE id = ?", ["r\(index)"])
+        }
+        var rest = try fixture.changes().filter { $0.record.id != "x" }.map(\.id)
+        while !rest.isEmpty {
+            let claim = try await fixture.claim(ClaimLimits(maxChanges: most))
+            #expect(claim.keys == Array(rest.prefix(most)))
+            for change in claim.changes.map(\.change) where change.operation == .update {
+                let held = try fixture.rows("SELECT version FROM sync_record WHERE id = ?", [change.record.id])
+                #expect(change.baseVersion == held.first?["version"])
+            }
+            let marked = try fixture.rows("SELECT key, baseVersion FROM sync_change WHERE state = 1 ORDER BY position")
+            #expect(marked.map { $0["key"] as String } == claim.keys)
+            #expect(marked.map { $0["baseVersion"] as Int64? } == claim.changes.map(\.change.baseVersion))
+            for key in claim.keys {
+                try await fixture.settle((key, .applied(version: nil, overwrote: [:], serverID: nil)))
+            }
+            rest.removeFirst(claim.keys.count)
+        }
+    }
 }
