@@ -250,8 +250,7 @@ extension SyncEngine {
         if isOutlived(position, answer.oldestVersion), position.awaitsConfirmation || !machine.hasBegunPass {
             return machine.diverged(hasBatch: take.claim != nil)
         }
-        let isAncient = Self.isDecidedBeforeTombstones(answer, claim) && !position.isInFullPass
-        if try await isAncient || mayLackTombstones(answer, position), !machine.hasBegunPass {
+        if try await mayLackTombstones(answer, claim, position), !machine.hasBegunPass {
             return machine.diverged(hasBatch: take.claim != nil)
         }
         let hasMore: Bool
