@@ -141,7 +141,7 @@ extension Store {
         let strays = try HeldRecords.strayed(db, upTo: scopes.asked.values.min() ?? .max)
         guard !strays.isEmpty else { return 0 }
         return try RowWriter.applying(db) {
-            let applier = try SliceApplier(db, context, now: now)
+            let applier = try SliceApplier(db, context, now: now, isOfRoots: false)
             try applier.apply(strays.map { ServerRecord(key: $0.key, version: $0.version, presence: .gone) })
             return applier.report.deleted
         }

@@ -88,6 +88,21 @@ struct MovedBeforeLeavingTests {
         try expectMoved(f)
     }
 
+    @Test("DL-13 the same where the leave waited for a verdict that comes between the two pages")
+    func decidedBetween() async throws {
+        let f = try await fixture()
+        try f.sql("UPDATE list SET name = 'Mine' WHERE id = 'l1'")
+        let key = try await f.claim().keys[0]
+        try await f.settle((key, .unanswered))
+        try await page(f, [left], more: true)
+        #expect(try f.int("SELECT count(*) FROM list") == 2)
+        #expect(try await f.claim().keys == [key])
+        try await f.settle((key, .refused()))
+        #expect(try f.int("SELECT count(*) FROM list") == 1)
+        try await page(f, [moved])
+        try expectMoved(f)
+    }
+
     @Test("DL-13 what no page tells of goes, and nothing waits for it")
     func untold() async throws {
         let f = try await fixture()

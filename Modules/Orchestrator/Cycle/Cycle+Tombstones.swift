@@ -11,25 +11,24 @@ extension SyncEngine {
         return checkpoints.contains { $0 != 0 && $0 < oldestVersion }
     }
 
-    /// Whether records that are here already, from verdicts whose page never came, or came before them, may have died unheard: who
-    /// begins at 0 is not told of what died before the oldest tombstone that is kept (decisions 280 and 361). Of the first kind, roots
-    /// have their own way (`Store.catchUp`).
+    /// Whether records that are here already, from verdicts whose page never came, may have died unheard: who begins at 0 is not
+    /// told of what died before the oldest tombstone that is kept (decision 280). Roots have their own way (`Store.catchUp`).
     func mayLackTombstones(
-        _ answer: ExchangeAnswer, _ claim: Claim?, _ position: SyncPosition
+        _ answer: ExchangeAnswer, _ position: SyncPosition
     ) async throws(StoreFailure) -> Bool {
-        if !position.isInFullPass, Self.isDecidedBeforeTombstones(answer, claim) { return true }
         guard position.checkpoint == 0, position.scopes == nil, !position.isInFullPass,
             let oldest = answer.oldestVersion, oldest > 0
         else { return false }
         return try await store.holdsRecords(below: oldest)
     }
 
-    /// Whether a verdict says that something was done longer ago than tombstones are kept: it is repeated. The pages since
-    /// began at 0, where nothing of the record was here yet, and did not say whether it has died.
+    /// Whether a repeated verdict says that something was done longer ago than tombstones are kept. The pages since began at
+    /// 0, where nothing of the record was here yet, and did not say whether it has died (decision 361).
     static func isDecidedBeforeTombstones(_ answer: ExchangeAnswer, _ claim: Claim?) -> Bool {
         guard let oldest = answer.oldestVersion, oldest > 0, let claim else { return false }
         let old = answer.results.filter { result in
-            switch result.verdict {
+            guard result.isDuplicate else { return false }
+            return switch result.verdict {
             case .applied(let version?, _, _): version < oldest
             case .merged(let record): record.version < oldest && record.presence == .live
             default: false

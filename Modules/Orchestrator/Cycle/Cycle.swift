@@ -241,6 +241,9 @@ extension SyncEngine {
                 take = try await taken(urgency, store.summary(), known: take.summary)
             }
         }
+        if Self.isDecidedBeforeTombstones(answer, claim), !position.isInFullPass, !machine.hasBegunPass {
+            return machine.diverged(hasBatch: take.claim != nil)
+        }
         // The page may leave out what follows from a change whose verdict is not here (PROTOCOL.md, *Records*): it is asked for
         // again, and then the change is a repeated one, or none is sent.
         guard Self.isWhole(answer, of: claim) else {
@@ -250,7 +253,7 @@ extension SyncEngine {
         if isOutlived(position, answer.oldestVersion), position.awaitsConfirmation || !machine.hasBegunPass {
             return machine.diverged(hasBatch: take.claim != nil)
         }
-        if try await mayLackTombstones(answer, claim, position), !machine.hasBegunPass {
+        if try await mayLackTombstones(answer, position), !machine.hasBegunPass {
             return machine.diverged(hasBatch: take.claim != nil)
         }
         let hasMore: Bool

@@ -110,7 +110,7 @@ enum FullPass {
             let (x, y) = (order[a.key.entity] ?? -1, order[b.key.entity] ?? -1)
             return x == y ? a.key < b.key : x > y
         }
-        let applier = try SliceApplier(db, context, now: now)
+        let applier = try SliceApplier(db, context, now: now, isOfRoots: false)
         try applier.apply(childrenFirst.map { ServerRecord(key: $0.key, version: $0.version, presence: .deleted) })
         return applier.report.deleted
     }

@@ -37,13 +37,16 @@ enum HeldRecords {
             .execute(arguments: [key.entity, key.id])
     }
 
-    /// Nothing waits any more for this record to come.
+    /// Nothing waits any more for this record to come, which died with a version: what has a higher one was made under it later, as
+    /// it lived again.
     ///
     /// What waits for those waits on: one of them may have been moved away before the record died, and come at its new place,
     /// which gives what is under it no new version. What died comes as a tombstone, if that is not known already; until then a row
     /// that shows it as it was elsewhere keeps its version.
-    static func forget(_ db: Database, under key: RecordKey, _ schema: Schema) throws {
-        var open = try waiting(db, for: key)
+    static func forget(
+        _ db: Database, under key: RecordKey, upTo version: Int64, _ schema: Schema
+    ) throws {
+        var open = try waiting(db, for: key).filter { $0.version <= version }
         for record in open {
             try forget(db, record.key)
             if let entity = schema[record.key.entity], try RowWriter(entity).exists(db, record.key.id) { continue }

@@ -32,12 +32,13 @@ final class SliceApplier {
 
     /// - Parameters:
     ///   - unsent: what is remembered of the queue, where this is a slice of a page.
-    ///   - isOfRoots: whether this is a page of chosen roots.
+    ///   - isOfRoots: whether what this takes is of chosen roots, and the end of a pull is still to come; by default whether any
+    ///     are chosen.
     init(
-        _ db: Database, _ context: ApplyContext, now: Int64, unsent: UnsentRecords? = nil, isOfRoots: Bool = false
+        _ db: Database, _ context: ApplyContext, now: Int64, unsent: UnsentRecords? = nil, isOfRoots: Bool? = nil
     ) throws {
         self.db = db
-        self.isOfRoots = isOfRoots
+        self.isOfRoots = try isOfRoots ?? (Scopes.read(db) != nil)
         self.context = context
         self.now = now
         pass = try PassState.read(db)

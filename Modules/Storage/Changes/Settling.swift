@@ -24,7 +24,7 @@ struct Settling {
     /// Records that the server said it has, whether the held version rose by it or not.
     private var brought: Set<RecordKey> = []
     /// Records whose delete the server did just now.
-    private var deleted: [RecordKey] = []
+    private var deleted: [(record: RecordKey, version: Int64)] = []
     /// Whether anything is set aside or waits for what is, settled changes of this settlement included.
     var hasAside = false
     /// Where the changes without a verdict stand.
@@ -172,8 +172,9 @@ struct Settling {
                 if raises { noteRaised(change.record) }
             }
             // A repeated verdict says what was so when the delete was decided: the record may have come back since, and what
-            // waits for it may be of that later time. No page left its tombstone out for a delete of an earlier request.
-            if change.operation == .delete, !isRepeated { deleted.append(change.record) }
+            // waits for it may be of that later time. No page left its tombstone out for a delete of an earlier request. One
+            // without a version found it dead: what was under it died before, of which the page tells.
+            if change.operation == .delete, !isRepeated, let version { deleted.append((change.record, version)) }
             if isRepeated, change.operation == .delete, version == nil, !isPages,
                 work.version > change.baseVersion ?? 0
             {
@@ -360,8 +361,8 @@ struct Settling {
         touched += try RowsAtRest(table: table).write(db, order.compactMap { works[$0] })
         // What was under it died with it, and comes with a new version if it ever lives again; or it was moved away before, and
         // the page says so.
-        for record in deleted where works[record]?.shown.isLive == false {
-            try HeldRecords.forget(db, under: record, table.schema)
+        for (record, version) in deleted where works[record]?.shown.isLive == false {
+            try HeldRecords.forget(db, under: record, upTo: version, table.schema)
         }
         try ChangeRows.count(db, counted)
         (works, order, counted, firstAside, raised, brought, deleted) = ([:], [], 0, nil, [], [], [])

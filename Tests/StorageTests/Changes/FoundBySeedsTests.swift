@@ -174,25 +174,6 @@ struct FoundBySeedsTests {
     }
 
     @Test(
-        "Seed 69741: a refused delete that is tried again over somebody's tombstone has nothing to bring back when it is taken back"
-    )
-    func deletedWhatIsDead() async throws {
-        let f = try Fixture()
-        try await f.applyBoard()
-        try f.sql("DELETE FROM card WHERE id = 'c1'")
-        let first = try await f.claim().keys[0]
-        try await f.settle((first, .unanswered))
-        try await f.apply(record("card", "c1", 7, [:], .deleted))
-        #expect(try await f.claim().keys == [first])
-        try await f.settle((first, .refused()))
-        let again = try await f.store.retry(first)
-        #expect(try await f.claim().keys == [again])
-        try await f.settle((again, .unanswered))
-        #expect(try await f.store.cancel(again) == .tooLate)
-        #expect(try f.changes().map(\.id) == [again])
-    }
-
-    @Test(
         "Seed 50668: a dead record that stays for what is unsent under it shows nothing of an edit that was taken back")
     func takenBackOnTheDead() async throws {
         let f = try Fixture()
