@@ -29,7 +29,6 @@ extension Settling {
             return true
         }
         guard edit.operation == .update else { return false }
-        if try mendOverServers(db, create) { return true }
         let edits = try Base.remaining(db, of: edit.record, table.schema)
             .filter { $0.position > create.position && $0.position <= edit.position }
         // What was set aside without a verdict keeps its key.
@@ -77,7 +76,7 @@ extension Settling {
     }
 
     /// Whether a create was refused since there is a record of that id.
-    func isTaken(_ create: StoredChange, _ db: Database) throws -> Bool {
+    private func isTaken(_ create: StoredChange, _ db: Database) throws -> Bool {
         try Failures.reason(db, key: create.key)?.code == Rejection.Code.idTaken.rawValue
     }
 
