@@ -21,6 +21,17 @@ import Testing
         #expect(run(until: nil, least: 0) == Array(7..<17))
     }
 
+    @Test("After an interrupt no further seed is begun, and what ran is told")
+    func interrupted() {
+        let interrupt = Interrupt()
+        let seen = Mutex([UInt64]())
+        _ = Workers.run(seeds: 7..<17, jobs: 1, until: nil, least: 10, interrupt: interrupt) { seed, _ in
+            seen.withLock { $0.append(seed) }
+            if seed == 9 { interrupt.come() }
+        }
+        #expect(seen.withLock { $0 } == [7, 8, 9])
+    }
+
     @Test("Numbers beyond what can be counted end at the last seed, and threads at a thousand")
     func largeNumbers() throws {
         let arguments = try Arguments(["--seeds", "\(UInt64.max)", "--from", "3", "--jobs", "\(UInt64.max)"])

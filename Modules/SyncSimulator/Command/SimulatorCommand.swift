@@ -42,8 +42,11 @@ public enum SimulatorCommand {
     private static func campaign(_ arguments: Arguments, _ options: SimulationOptions) throws {
         let began = Date()  // live: how long a campaign takes
         let end = arguments.minutes.map { began.addingTimeInterval($0 * 60) }
-        let totals = Workers.run(seeds: arguments.seeds, jobs: arguments.jobs, until: end, least: arguments.least) {
-            seed, totals in
+        let interrupt = Interrupt()
+        let sources = interrupt.listen()
+        let totals = Workers.run(
+            seeds: arguments.seeds, jobs: arguments.jobs, until: end, least: arguments.least, interrupt: interrupt
+        ) { seed, totals in
             let report = try Simulation.run(seed: seed, options)
             totals.add(report)
             if arguments.lists { say(report) }
@@ -53,7 +56,9 @@ public enum SimulatorCommand {
             if !report.violations.isEmpty { show(report) }
         }
         let seconds = Date().timeIntervalSince(began)  // live
+        sources.forEach { $0.cancel() }
         show(totals, seconds: seconds)
+        if interrupt.hasCome { exit(Interrupt.exitCode) }
         if !totals.failing.isEmpty || !totals.unequal.isEmpty { exit(1) }
         // A few seeds cannot reach everything.
         if totals.seeds >= 1_000, !totals.missed.isEmpty { exit(1) }

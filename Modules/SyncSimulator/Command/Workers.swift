@@ -5,15 +5,17 @@ enum Workers {
     /// - Parameters:
     ///   - end: when no further seed is begun; `nil` for none.
     ///   - least: how many are begun however late it is.
+    ///   - interrupt: after it no further seed is begun, whatever `least` says.
     /// - Returns: all threads' totals together. A seed that could not be run ends the program.
     static func run(
-        seeds: Range<UInt64>, jobs: Int, until end: Date?, least: UInt64 = 0,
+        seeds: Range<UInt64>, jobs: Int, until end: Date?, least: UInt64 = 0, interrupt: Interrupt = Interrupt(),
         _ body: @escaping @Sendable (UInt64, inout RunTotals) throws -> Void
     ) -> RunTotals {
         let shared = Shared(seeds)
         DispatchQueue.concurrentPerform(iterations: max(jobs, 1)) { _ in  // live: a thread for each job
             var totals = RunTotals()
-            while let seed = shared.next(isLate: end.map { Date() >= $0 } ?? false, least) {  // live
+            func isLate() -> Bool { end.map { Date() >= $0 } ?? false }  // live
+            while !interrupt.hasCome, let seed = shared.next(isLate: isLate(), least) {
                 do { try body(seed, &totals) } catch {
                     print("seed \(seed) could not be run: \(error)")
                     exit(2)

@@ -34,6 +34,13 @@ private final class OwnServer: ChangeSender, RecordFetcher, @unchecked Sendable 
 
 @Suite("One gate for cycles, queues that run by themselves, and an app's own transfers")
 struct SharedGateTests {
+    /// An engine of another process, or of the next one, over the same store.
+    private func anotherEngine(on device: Device, _ port: Port, _ stage: Stage) -> SyncEngine {
+        SyncEngine(
+            store: device.store, exchange: port, wallClock: stage.wall, clock: stage.clock,
+            randomness: SeededRandomness(seed: 9), ids: SeededIDs(seed: 9))
+    }
+
     /// A gate whose breaker five failures of an app's own queue have opened.
     private func opened(
         _ stage: Stage
@@ -115,9 +122,7 @@ struct SharedGateTests {
                     return
                 }
                 #expect(abs(until - stage.wall.nowMilliseconds - 90_000) < 100)
-                let again = SyncEngine(
-                    store: device.store, exchange: port, wallClock: stage.wall, clock: stage.clock,
-                    randomness: SeededRandomness(seed: 9), ids: SeededIDs(seed: 9))
+                let again = anotherEngine(on: device, port, stage)
                 #expect(await again.gate().mayGo(.user) != .open, "nothing has gone since the restart")
                 // Nor is a round in the background used up for nothing.
                 let third = SyncEngine(
@@ -169,9 +174,7 @@ struct SharedGateTests {
             try await device.engine.uploads.asked(pauseSeconds: 2)
             try await stage.pass(.seconds(5))
             #expect(await device.engine.syncNow().requests == 0)
-            let again = SyncEngine(
-                store: device.store, exchange: port, wallClock: stage.wall, clock: stage.clock,
-                randomness: SeededRandomness(seed: 9), ids: SeededIDs(seed: 9))
+            let again = anotherEngine(on: device, port, stage)
             guard case .notNow(let until?, let cause) = await again.syncNow().end else {
                 Issue.record("a request went after a restart")
                 return
@@ -193,9 +196,7 @@ struct SharedGateTests {
             _ = await device.engine.syncNow()
             try await device.addBoard("b-0")
             _ = await device.engine.syncNow()
-            let other = SyncEngine(
-                store: device.store, exchange: port, wallClock: stage.wall, clock: stage.clock,
-                randomness: SeededRandomness(seed: 9), ids: SeededIDs(seed: 9))
+            let other = anotherEngine(on: device, port, stage)
             port.next(.fail(.status(429, retryAfter: 60)))
             _ = await other.syncNow()
             try await device.addBoard("b-1")
@@ -300,9 +301,7 @@ struct SharedGateTests {
         try inVirtualTime { stage in
             let port = Port(ModelServer(schema: Device.parsed, clock: stage.wall), clock: stage.clock)
             let device = try stage.device(port)
-            let other = SyncEngine(
-                store: device.store, exchange: port, wallClock: stage.wall, clock: stage.clock,
-                randomness: SeededRandomness(seed: 9), ids: SeededIDs(seed: 9))
+            let other = anotherEngine(on: device, port, stage)
             let ran = try await withThrowingTaskGroup(of: Bool.self) { group in
                 for number in 0..<10 {
                     let engine = number % 2 == 0 ? device.engine : other
@@ -325,9 +324,7 @@ struct SharedGateTests {
             let port = Port(server, clock: stage.clock)
             port.otherwise = .slow(.seconds(1))
             let device = try stage.device(port)
-            let other = SyncEngine(
-                store: device.store, exchange: port, wallClock: stage.wall, clock: stage.clock,
-                randomness: SeededRandomness(seed: 9), ids: SeededIDs(seed: 9))
+            let other = anotherEngine(on: device, port, stage)
             try await stage.running(device) {
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     group.addTask { try await other.run() }
