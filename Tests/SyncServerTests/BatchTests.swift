@@ -122,6 +122,32 @@ struct BatchTests {
         #expect(held.result("k3")["by"] == "x")
     }
 
+    @Test("DAT-28 a conflict in a unit tells the record that stands, not the one that the undone unit had made")
+    func conflictOfAnUndoneUnit() throws {
+        let server = try TestServer()
+        try server.sync("d", [server.create("k1", 1, "board", "b1", ["t": "A", "n": "old"], at: -100)])
+        let changes = unit([
+            server.update("k2", 2, "board", "b1", ["n": ("old", "never")]),
+            server.update("k3", 3, "board", "b1", ["t": ("X", "Y")], rule: "check"),
+        ])
+        let record = try server.sync("d", changes, from: 1).result("k3")["record"]
+        #expect(record["version"] == 1)
+        #expect(record["fields"]["n"] == "old")
+    }
+
+    @Test("DAT-28 a check against what its own unit creates is refused: no record stands that it could tell")
+    func conflictOverTheUnitsOwnCreate() throws {
+        let server = try TestServer()
+        let changes = unit([
+            server.create("k1", 1, "board", "b1", ["t": "A"]),
+            server.update("k2", 2, "board", "b1", ["t": ("X", "Y")], rule: "check"),
+        ])
+        let answer = try server.sync("d", changes)
+        #expect(answer.result("k1")["error"]["code"] == "transaction")
+        #expect(answer.result("k2")["error"]["code"] == "invalid")
+        #expect(try server.sync("e").records.isEmpty)
+    }
+
     @Test("a unit that does not stand together is never done")
     func dividedUnit() throws {
         let server = try TestServer()

@@ -55,6 +55,21 @@ struct RuleTests {
         #expect(try field("n", server) == 5)
     }
 
+    @Test("what a union took out stays out when so many were taken out that the server forgets the takings-out")
+    func manyTakenOut() throws {
+        let server = try TestServer()
+        let all = (0..<5_000).map { FieldValue.int($0) }
+        try server.sync("d", [server.create("k1", 1, "board", "b1", ["tags": .array(all)], at: -100)])
+        try server.sync(
+            "d",
+            [
+                server.update(
+                    "k2", 2, "board", "b1", ["tags": (.array(all), .array(Array(all.suffix(500))))], rule: "union")
+            ],
+            from: 1)
+        #expect(try server.sync("e").records.first?["fields"]["tags"] == .array(Array(all.suffix(500))))
+    }
+
     @Test("a union puts in and takes out, in order of first putting in")
     func unions() throws {
         let server = try board(["tags": ["a", "b"]])

@@ -47,7 +47,6 @@ struct ElementLog: Sendable, Hashable {
             let puts = isPresent ? [Put(tag: tag, index: index)] : []
             entries.append(Entry(element: element, isPresent: isPresent, tag: tag, puts: puts))
             if !isPresent { absent += 1 }
-            if entries.count > Self.kept { forgetOldest() }
             return true
         }
         if isPresent { entries[place].remember(Put(tag: tag, index: index)) }
@@ -58,12 +57,16 @@ struct ElementLog: Sendable, Hashable {
         return true
     }
 
-    private mutating func forgetOldest() {
+    /// Forgets those that were taken out longest ago, if there are too many, and tells which: the plain write must not hold
+    /// one that nothing takes out of it any more.
+    mutating func forgetOldest() -> [FieldValue] {
         // Counted, not looked for: a set of many elements that are all there grows by one without a look at the others.
-        guard absent >= Self.kept / 2 else { return }
+        guard entries.count > Self.kept, absent >= Self.kept / 2 else { return [] }
         let absent = entries.filter { !$0.isPresent }.map(\.tag).sorted()
         let limit = absent[absent.count / 2]
+        let forgotten = entries.filter { !$0.isPresent && $0.tag <= limit }.map(\.element)
         self = ElementLog(entries: entries.filter { $0.isPresent || $0.tag > limit })
+        return forgotten
     }
 
     /// What comes after a plain write; `nil` if nothing does.

@@ -120,9 +120,17 @@ struct FieldState: Sendable, Hashable {
         for element in removed {
             if !log.note(element, isPresent: false, at: tag, index: 0) { isDone = false }
         }
+        dropFromPlain(log.forgetOldest())
         elements = log
         value = evaluated()
         return isDone
+    }
+
+    /// What was taken out stays out when the taking out is forgotten.
+    private mutating func dropFromPlain(_ forgotten: [FieldValue]) {
+        guard !forgotten.isEmpty, case .array(let held) = plain else { return }
+        let gone = Set(forgotten.map(SetElement.init))
+        plain = .array(held.filter { !gone.contains(SetElement($0)) })
     }
 
     /// Hides what is below a place, or shows it again.

@@ -217,11 +217,12 @@ struct Proceedings {
         ledger.unit = ledger.head + 1
         for dirty in unit { try decideOne(dirty, in: source) }
         ledger.unit = 0
-        let members = Array(outcomes[before.outcomes.count...])
+        var members = Array(outcomes[before.outcomes.count...])
         let isDone = members.allSatisfy { $0.decision.isDone }
         guard !isDone || !isWhole else { return }
         self = before
         naming?.takeBack(to: namesBefore)
+        for index in members.indices { members[index] = try afterUndoing(members[index], unit, in: source) }
         let hasRejection = !isWhole || members.contains { $0.decision.isRejection }
         let cause = members.first { !$0.decision.isDone && !$0.decision.isBlocked }?.changeID
         for (dirty, member) in zip(unit, members) {
@@ -231,6 +232,23 @@ struct Proceedings {
                     ? refused(dirty, member, isWhole: isWhole) : held(dirty, member, by: cause ?? blocker(in: members)),
                 of: dirty)
         }
+    }
+
+    /// What a member's verdict is once the unit is undone: the record that a conflict tells is the one that stands, with a
+    /// version that was handed out, not the one that the members before it had made. One that only they had made is none:
+    /// the unit contradicts itself, and no later record settles that.
+    private mutating func afterUndoing(
+        _ member: ChangeOutcome, _ unit: ArraySlice<DirtyRecord>, in source: some RecordSource
+    ) throws -> ChangeOutcome {
+        guard case .conflict(let seen) = member.decision,
+            let dirty = unit.first(where: { $0.changeID == member.changeID }), case .change(let change) = dirty.content
+        else { return member }
+        guard let place = try ledger.find(seen.key, in: source) else {
+            let message = "the change checks a value against what its own unit makes"
+            return outcome(dirty, .rejected(Rejection(code: .invalid, message: message)), isStored: true)
+        }
+        let decision = Decision.conflict(ledger.view(place))
+        return ChangeOutcome(dirty: dirty, decision: decision, stamp: stamp(of: decision, change))
     }
 
     private func blocker(in members: [ChangeOutcome]) -> String {
