@@ -243,7 +243,7 @@ struct Proceedings {
         guard case .conflict(let seen) = member.decision,
             let dirty = unit.first(where: { $0.changeID == member.changeID }), case .change(let change) = dirty.content
         else { return member }
-        guard let place = try ledger.find(seen.key, in: source) else {
+        guard let place = try ledger.find(seen.key, in: source), ledger.entries[place].state.exists else {
             let message = "the change checks a value against what its own unit makes"
             return outcome(dirty, .rejected(Rejection(code: .invalid, message: message)), isStored: true)
         }

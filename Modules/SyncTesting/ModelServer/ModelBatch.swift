@@ -71,6 +71,15 @@ struct ModelBatch {
             note(change, result, undone: &within)
             return result
         }
+        // A conflict undoes the unit, so what it tells is what stood before it.
+        for place in results.indices {
+            guard case .conflict = results[place].verdict else { continue }
+            let standing = state.seen(changes[place].record)
+            results[place] = ChangeResult(
+                changeID: changes[place].id,
+                verdict: standing.map { .conflict(record: $0) }
+                    ?? .rejected(Rejection(code: .invalid, message: "it checks what its own unit makes")))
+        }
         // A rejected member never works, so neither does the unit, whatever the others wait for.
         let rejected = results.contains { if case .rejected = $0.verdict { true } else { false } }
         let stopping = zip(changes, results).first { !$1.verdict.isDecided }
