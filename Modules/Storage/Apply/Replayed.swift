@@ -48,6 +48,7 @@ extension SliceApplier {
                 before = Base.state(stored: stored, changes: changes, row: row, entity: entity).fields
                 server.fields = before.merging(declared(record, entity)) { $1 }
             }
+            server.fillNulls(of: changes)
             let shown = Replay(deltas: context.deltas).state(of: changes, onto: server)
             guard shown.isLive, try isComplete(record.key, record.fields, shown.fields, table),
                 try show(shown, entity)

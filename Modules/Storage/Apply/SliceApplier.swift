@@ -312,6 +312,7 @@ final class SliceApplier {
                 server.fields[field.name] = .null
             }
         }
+        server.fillNulls(of: changes)
         let extras = record.presence == .live ? unknown(record, table.entity) : stored?.extra ?? [:]
         let base = changes.isEmpty ? nil : server
         let shown = Replay(deltas: context.deltas).state(of: changes, onto: server)

@@ -42,7 +42,9 @@ enum Base {
                 fields[name] = value
             }
         }
-        return RecordState(isLive: isLive, fields: fields, stamps: stored?.base?.stamps ?? [:])
+        var state = RecordState(isLive: isLive, fields: fields, stamps: stored?.base?.stamps ?? [:])
+        if stored?.base != nil { state.fillNulls(of: changes) }
+        return state
     }
 
     /// The base of those fields only that the changes name; nobody need look at the row for them.

@@ -15,6 +15,17 @@ struct RecordState: Hashable {
 
     static let absent = RecordState(isLive: false, fields: [:])
     static let away = RecordState(isLive: false, fields: [:], isAway: true)
+
+    /// Of a live record, a field that nobody told of and that a create among `changes` says has no value has none.
+    ///
+    /// The server leaves out what has no value: once the create is decided, nothing else would say so, and `old` of what stands
+    /// behind it would be taken for the server's word (seed 26201).
+    mutating func fillNulls(of changes: some Sequence<StoredChange>) {
+        guard isLive else { return }
+        for change in changes where change.operation == .create {
+            for (name, delta) in change.fields where delta.new.isNull && fields[name] == nil { fields[name] = .null }
+        }
+    }
 }
 
 /// What the device shows of a record: its base with the unsent changes on top (I6).

@@ -92,6 +92,7 @@ struct RecordWork {
         for (name, value) in server.fields {
             if entity.field(name) == nil { extra[name] = value } else { base.fields[name] = value }
         }
+        base.fillNulls(of: changes)
         stored = StoredRecord(version: server.version, base: base, extra: extra)
         return true
     }
