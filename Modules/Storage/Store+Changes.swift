@@ -44,7 +44,9 @@ extension Store: ChangeLog {
                     db, settlement, claim: mayClaim ? claim : nil, behind: underWay, now: now)
                 // What a repeated verdict says may be long over, and a page from 0 says nothing of what left since (seed 9099); nor is
                 // the page of an answer taken that lacks one.
-                if settlement.outcomes.contains(where: \.leavesPageBehind) { try Self.catchUp(db, context.schema) }
+                if settlement.outcomes.contains(where: \.leavesPageBehind) {
+                    try Self.catchUp(db, context.schema, since: settlement.outcomes.compactMap(\.repeatedVersion))
+                }
                 let touched = settled.touched + (isRetrying ? try retryHeld(db, now) : [])
                 return ((settled.claim, touched), touched)
             }
@@ -219,5 +221,15 @@ extension Settlement.Outcome {
     /// Whether the page beside it does not tell of what these verdicts did, at the moment when they did it.
     fileprivate var leavesPageBehind: Bool {
         if case .unanswered = kind { true } else { isRepeated }
+    }
+
+    /// The version of a verdict told once more.
+    fileprivate var repeatedVersion: Int64? {
+        guard isRepeated else { return nil }
+        switch kind {
+        case .applied(let version, _, _): return version
+        case .merged(let record), .conflict(let record, _): return record.version
+        default: return nil
+        }
     }
 }

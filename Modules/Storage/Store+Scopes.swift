@@ -82,12 +82,15 @@ extension Store {
 
     /// A root that begins at 0, and has rows here by now: these were acknowledged, and the process was killed before anything of
     /// the page was taken, or before the verdict came that is repeated now.
+    /// - Parameter versions: those of verdicts told once more. Edits beside them may have raised all that is held past what left
+    ///   since (seed 38746).
     /// - Returns: whether there is one.
     @discardableResult
-    static func catchUp(_ db: Database, _ schema: Schema) throws -> Bool {
+    static func catchUp(_ db: Database, _ schema: Schema, since versions: [Int64] = []) throws -> Bool {
         guard var scopes = try Scopes.read(db) else { return false }
-        let here = try here(db, Set(scopes.asked.keys.filter(scopes.isFromStart)), schema)
+        var here = try here(db, Set(scopes.asked.keys.filter(scopes.isFromStart)), schema)
         guard !here.isEmpty else { return false }
+        if let since = versions.min() { here = here.mapValues { min($0, since) } }
         scopes.returning.merge(here) { $1 }
         try scopes.write(db)
         return true

@@ -177,6 +177,33 @@ struct RootsInBetweenTests: AskingForRoots {
         #expect(try await f.store.position().scopes == ["board:b3": 5])
     }
 
+    @Test("DL-21 UP-02 edits beside a repeated verdict do not hide what left the new root since the first time (seed 38746)")
+    func editedWithTheRepeatedVerdict() async throws {
+        let f = try Fixture()
+        let three = RecordKey("board", "b3")
+        try await f.store.setScopes([three])
+        try f.sql("INSERT INTO board (id, name) VALUES ('b3', 'Board')")
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('l3', 'List', 'b3')")
+        let made = try await f.claim()
+        // Done at 5 and 6, which nobody heard; somebody moves the list to where this device does not look, at 7.
+        try await f.settle((made.keys[0], .unanswered), (made.keys[1], .unanswered))
+        try f.sql("UPDATE board SET name = 'Mine'")
+        try f.sql("UPDATE list SET name = 'Mine'")
+        let claim = try await f.claim()
+        #expect(claim.keys.prefix(2) == made.keys.prefix(2))
+        let (board, list, first, second) = (claim.keys[0], claim.keys[1], claim.keys[2], claim.keys[3])
+        _ = try await f.store.settle(
+            Settlement(outcomes: [
+                .init(changeID: board, kind: .applied(5), isRepeated: true),
+                .init(changeID: list, kind: .applied(6), isRepeated: true),
+                .init(changeID: first, kind: .applied(8)), .init(changeID: second, kind: .applied(9)),
+            ]), claim: nil)
+        #expect(try await page(f, self.board("b3", 8), upTo: 9).asksAgain)
+        #expect(try await f.store.position().scopes == ["board:b3": 5])
+        try await page(f, self.board("b3", 8), gone("list", "l3", 7), upTo: 9)
+        #expect(try f.int("SELECT count(*) FROM list") == 0)
+    }
+
     // MARK: Held, without a row
 
     @Test("DL-21 DAT-19 what an older program could not know of a dropped root does not come back with an upgrade")
