@@ -19,8 +19,9 @@ struct DeviceFacts {
     let held: Set<RecordKey>
     /// Those of them that are to go once nothing under them is unsent.
     let heldForUnsent: Set<RecordKey>
-    /// The parents that rows had which were deleted here, where something is held for what is unsent under it: no row tells any more.
-    let parentsOfDeleted: Set<RecordKey>
+    /// The parents that rows had which were deleted here or moved away, where something is held for what is unsent under it: no row
+    /// tells any more, and the row above goes with the engine's next step.
+    let parentsBefore: Set<RecordKey>
     let failures: Set<String>
     /// Those that were set aside since their record left the scopes.
     let left: Set<String>
@@ -61,7 +62,7 @@ struct DeviceFacts {
         }
         self.held = held
         self.heldForUnsent = heldForUnsent
-        parentsOfDeleted = try heldForUnsent.isEmpty ? [] : Self.parentsOfDeleted(db, schema, &parsed)
+        parentsBefore = try heldForUnsent.isEmpty ? [] : Self.parentsBefore(db, schema, &parsed)
         var (failures, left): (Set<String>, Set<String>) = ([], [])
         try PlainRows(db, "SELECT key, reason ->> '$.code' FROM sync_failure").forEach { row in
             failures.insert(row.text(0))
@@ -95,11 +96,11 @@ struct DeviceFacts {
         scopes = try texts["scopes"].flatMap { try HeldScopes(json: $0) }
     }
 
-    private static func parentsOfDeleted(
+    private static func parentsBefore(
         _ db: Database, _ schema: Schema, _ parsed: inout [String: FieldValue]
     ) throws -> Set<RecordKey> {
         var parents: Set<RecordKey> = []
-        try PlainRows(db, "SELECT entity, fields FROM sync_change WHERE operation = 2").forEach { row in
+        try PlainRows(db, "SELECT entity, fields FROM sync_change WHERE operation IN (1, 2)").forEach { row in
             guard case .object(let fields) = try row.field(1, kind: .json, &parsed) else { return }
             for field in schema[row.text(0)]?.parents ?? [] {
                 guard let target = field.reference?.entity, case .object(let delta)? = fields[field.name],

@@ -35,7 +35,7 @@ struct Invariants {
         return facts.rows.rows.keys.sorted().compactMap { key in
             if facts.versions[key] != nil || queued.contains(key) { return nil }
             if facts.heldForUnsent.contains(key),
-                facts.parentsOfDeleted.contains(key) || hasUnsentBelow(key, queued.union(facts.parentsOfDeleted))
+                facts.parentsBefore.contains(key) || hasUnsentBelow(key, queued.union(facts.parentsBefore))
             {
                 return nil
             }
