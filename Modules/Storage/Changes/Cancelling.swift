@@ -6,7 +6,7 @@ import SyncCore
 /// | the change | what happens |
 /// | --- | --- |
 /// | never sent | it goes at once, with what needs it; if something of that was sent, or a deleted record's parent is not here any more, it is too late |
-/// | sent, without a verdict | an inverse goes after it: a create's is a delete, a delete's a create (where its parents are here, and nobody deleted it again), an update's the values before; a field that a later change writes again needs none. One that takes a sum or elements back waits for the verdict, and ends with a refusal (Decision 335) |
+/// | sent, without a verdict | an inverse goes after it: a create's is a delete, a delete's a create (where its parents are here, and nobody deleted it again), an update's the values before; what a later change writes again, or a later create makes anew, needs none. One that takes a sum or elements back waits for the verdict, and ends with a refusal (Decision 335) |
 /// | being sent now | too late: its fate is the server's |
 /// | set aside | refused: it is discarded, or retried |
 extension ChangeTable {
@@ -93,9 +93,11 @@ extension Settling {
         defer { works[change.record] = work }
         let shown = work.shown
         var inverse = change
+        // What was made anew since says all there is: nothing of what was taken back is in it.
+        let isMadeAnew = work.changes.contains { $0.position > change.position && $0.operation == .create }
         switch change.operation {
         case .create:
-            guard shown.isLive else { return nil }
+            guard shown.isLive, !isMadeAnew else { return nil }
             inverse.operation = .delete
             inverse.fields = shown.fields.mapValues { FieldDelta(old: $0, new: .null) }
         case .delete:
@@ -114,7 +116,7 @@ extension Settling {
             guard try hasParents(db, inverse) else { return nil }
         case .update:
             if let present = try heldInverse(db, of: change) { return present.key }
-            guard shown.isLive else { return nil }
+            guard shown.isLive, !isMadeAnew else { return nil }
             // What was refused, and is shown on, writes nothing there.
             let later = work.changes.filter { $0.position > change.position && !work.isRefused($0) }
             inverse.fields = undone(change, over: shown, later: later)

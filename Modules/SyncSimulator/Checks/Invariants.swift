@@ -67,9 +67,12 @@ struct Invariants {
                 found.append(("I6", "\(key) was written here, is unsent, and does not show"))
                 continue
             }
+            // A create says something of every field, also where it names none.
+            let begin = entries.lastIndex { $0.operation == .create && ledger.fates[$0.key] == nil }
+            let life = entries.dropFirst(begin ?? 0)
             for field in schema[key.entity]?.fields ?? []
             where field.rule == .lastWriter || field.rule == .check {
-                let writes = entries.filter { $0.values[field.name] != nil }
+                let writes = life.filter { $0.values[field.name] != nil }
                 guard let write = writes.last, isUnsent(write), let value = write.values[field.name] else {
                     continue
                 }

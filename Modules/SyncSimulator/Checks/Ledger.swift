@@ -119,6 +119,8 @@ struct Ledger {
                     }
                 if let heir {
                     absorbed[key] = heir
+                } else if endsItsCreate(entry, at: place, of: keys, facts, accepted, refused) {
+                    fates[key] = .cancelled
                 } else if entry.operation != .delete || facts.rows.rows[record] != nil
                     || !wasMade(record, accepted)
                 {
@@ -168,6 +170,20 @@ struct Ledger {
         }
     }
 
+    /// Whether a delete ended with the create in front of it, of which the server knows nothing: it never came there, or was refused, in
+    /// this history at least. What shows since is a record that others made under this id, or that this device makes again.
+    private func endsItsCreate(
+        _ entry: Entry, at place: Int, of keys: [String], _ facts: DeviceFacts, _ accepted: Set<String>,
+        _ refused: Set<String>
+    ) -> Bool {
+        guard entry.operation == .delete,
+            let create = keys[..<place].last(where: { entries[$0]?.operation == .create }).map(successor),
+            !accepted.contains(create) || refused.contains(create), !facts.queue.contains(where: { $0.key == create })
+        else { return false }
+        return facts.rows.rows[entry.record] == nil || facts.versions[entry.record] != nil
+            || keys[place...].contains { entries[$0]?.operation == .create }
+    }
+
     /// The last that was put in the place of a change by the app's trying it again; itself where none was.
     private func successor(of key: String) -> String {
         var key = key
@@ -190,6 +206,12 @@ struct Ledger {
     /// The ids of records that were made here.
     var made: Set<String> {
         Set(entries.values.lazy.filter { $0.operation == .create }.map(\.record.id))
+    }
+
+    /// What was written as records were made here, each for the first time.
+    var makings: [RecordKey: [String: FieldValue]] {
+        let creates = entries.values.filter { $0.operation == .create && $0.isOriginal }
+        return Dictionary(creates.map { ($0.record, $0) }) { $0.sequence < $1.sequence ? $0 : $1 }.mapValues(\.values)
     }
 
     /// The change that stands for this one in the queue.

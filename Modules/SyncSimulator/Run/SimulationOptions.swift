@@ -1,4 +1,5 @@
 public import SyncCore
+import SyncTesting
 
 /// How seeds are run.
 public struct SimulationOptions: Sendable {
@@ -20,8 +21,10 @@ public struct SimulationOptions: Sendable {
     /// The devices' engines read over the connection that they write with (Decision 180).
     var readsByWriter = true
     /// What the devices' app declares, and what an app declares that is one version behind.
-    public let schema: Schema
-    let older: Schema
+    public private(set) var schema: Schema
+    private(set) var older: Schema
+    /// Other apps with the same entities, which some seeds have.
+    private let others: [(schema: Schema, older: Schema)]
     /// What most devices' files begin as.
     let templates = DeviceTemplates()
 
@@ -42,8 +45,22 @@ public struct SimulationOptions: Sendable {
         self.withoutFaults = withoutFaults
         self.deltas = deltas
         self.bug = bug
-        schema = try Schema(entities)
-        older = try Schema(SimulationSchema.older(entities))
+        func versions(_ entities: [EntitySchema]) throws(SchemaError) -> (schema: Schema, older: Schema) {
+            (try Schema(entities), try Schema(SimulationSchema.older(entities)))
+        }
+        (schema, older) = try versions(entities)
+        // A user's own entities are run as they are declared.
+        let isOurs = entities == SimulationSchema.entities
+        let others = isOurs ? [SimulationSchema.keeping(entities), SimulationSchema.nested(entities)] : []
+        self.others = try others.map(versions)
+    }
+
+    /// As one seed has it: three of ten have another app.
+    func varied(by seed: UInt64) -> SimulationOptions {
+        var options = self
+        var chance = SeededGenerator(seed: seed, stream: 7)
+        if chance.chance(0.3), !others.isEmpty { (options.schema, options.older) = chance.pick(others) }
+        return options
     }
 
     /// How a seed runs that was run already: the devices read over other connections, which leaves the same trace.

@@ -11,6 +11,8 @@ public struct WorkloadTape: Sendable {
         case transaction(records: [UInt64], fields: UInt64, asUnit: Bool)
         case move(record: UInt64, to: UInt64)
         case delete(record: UInt64)
+        /// Makes a record again that was made before, here or elsewhere, and does not show: an undo, or an app whose ids are names.
+        case remake(record: UInt64, fields: UInt64)
         /// Writes a value that is there already.
         case rewrite(record: UInt64)
         case syncNow
@@ -83,7 +85,8 @@ public struct WorkloadTape: Sendable {
         /// The lower the number, the older the record that it chooses: hot records are the oldest.
         func record() -> UInt64 { chance.chance(heat) ? UInt64(chance.below(3)) : chance.next() >> 8 }
         switch chance.below(100) {
-        case 0..<27:
+        case 0..<3: return .remake(record: chance.next() >> 8, fields: chance.next())
+        case 3..<27:
             return .create(
                 entity: chance.pick([0, 1, 1, 2, 2, 2, 3, 3]), parent: record(), fields: chance.next())
         case 27..<67: return .update(record: record(), fields: chance.next())

@@ -100,7 +100,7 @@ struct EditMaker {
         case .delete(let record): pickForDeletion(record).map { [.delete($0)] } ?? []
         case .rewrite(let record):
             pick(record).map(rewrite) ?? []
-        case .syncNow, .cancel, .retry, .discard: []
+        case .remake, .syncNow, .cancel, .retry, .discard: []
         }
     }
 
@@ -124,8 +124,10 @@ struct EditMaker {
     private func create(_ entity: EntitySchema, parent: UInt64, fields seed: UInt64) -> [LocalEdit] {
         var fields = values(entity, SeededGenerator(seed: seed), all: true, of: nil)
         for field in entity.parents {
-            guard let target = field.reference.flatMap({ schema[$0.entity] }), target.name != entity.name
-            else {
+            guard let target = field.reference.flatMap({ schema[$0.entity] }) else { continue }
+            guard target.name != entity.name else {
+                // Some stand under others of their kind.
+                if seed >> 8 % 2 == 0 { fields[field.name] = pick(seed >> 16, entity.name).map { .string($0.id) } }
                 continue
             }
             guard let parent = pick(parent, target.name) else {
@@ -136,6 +138,23 @@ struct EditMaker {
         // Each column by name, as apps insert; for SQLite it is one statement then, compiled once.
         for field in entity.fields where !field.isRequired && fields[field.name] == nil { fields[field.name] = .null }
         return [.insert(RecordKey(entity.name, ids.makeID()), fields)]
+    }
+
+    /// A record that was made before and does not show, made again under its id: as it was made, as an undo does, or another one.
+    func remake(_ number: UInt64, of made: [RecordKey: [String: FieldValue]], fields seed: UInt64) -> [LocalEdit] {
+        let gone = made.keys.filter { rows.rows[$0] == nil && schema[$0.entity] != nil }.sorted()
+        guard !gone.isEmpty else { return [] }
+        let key = gone[Int(number % UInt64(gone.count))]
+        guard let entity = schema[key.entity],
+            case .insert(_, var fields)? = create(entity, parent: number, fields: seed).first(where: {
+                if case .insert(let made, _) = $0 { made.entity == key.entity } else { false }
+            })
+        else { return [] }
+        if seed % 2 == 0 {
+            let before = made[key] ?? [:]
+            for field in entity.fields where field.reference == nil { fields[field.name] = before[field.name] ?? .null }
+        }
+        return [.insert(key, fields)]
     }
 
     private func update(_ key: RecordKey, _ seed: UInt64) -> [LocalEdit] {
@@ -164,10 +183,12 @@ struct EditMaker {
         let movable = schema.entities.filter { !$0.parents.isEmpty }
         guard !movable.isEmpty else { return [] }
         let entity = movable[Int(target >> 3 % UInt64(movable.count))]
-        guard let field = entity.parents.first, let parent = field.reference?.entity,
-            parent != entity.name,
-            let key = pick(record, entity.name), let place = pick(target, parent)
-        else { return [] }
+        guard !entity.parents.isEmpty, let key = pick(record, entity.name) else { return [] }
+        let field = entity.parents[Int(target >> 5 % UInt64(entity.parents.count))]
+        // Under another of its kind, also one that stands under it: a circle; or out of there.
+        guard let parent = field.reference?.entity, let place = pick(target, parent), place != key else {
+            return field.isRequired ? [] : [.update(key, [field.name: .null])]
+        }
         return [.update(key, [field.name: .string(place.id)])]
     }
 

@@ -61,7 +61,7 @@ extension World {
         case .cancel(let number): cancel(step.device, number)
         case .retry(let number): repair(step.device, number, discards: false)
         case .discard(let number): repair(step.device, number, discards: true)
-        case .create, .update, .transaction, .move, .delete, .rewrite: write(step)
+        case .create, .update, .transaction, .move, .delete, .remake, .rewrite: write(step)
         }
         buryTheDead()
         check(step.device)
@@ -77,11 +77,25 @@ extension World {
     private func write(_ step: WorkloadTape.Step) {
         let device = devices[step.device]
         guard let rows = device.facts()?.rows else { return }
-        let edits = EditMaker(schema: device.schema, rows: rows, device: step.device, ids: device.ids, seed: seed)
-            .edits(for: step.action)
+        let maker = EditMaker(schema: device.schema, rows: rows, device: step.device, ids: device.ids, seed: seed)
+        let edits =
+            if case .remake(let record, let fields) = step.action {
+                maker.remake(record, of: made(by: device.account), fields: fields)
+            } else {
+                maker.edits(for: step.action)
+            }
         let isUnit = if case .transaction(_, _, true) = step.action { true } else { false }
         write(edits, isUnit: isUnit, step.device)
         if !device.isDead { holdNewRoots(step.device, edits) }
+    }
+
+    /// What was ever made on the devices of an account, with what was written then.
+    private func made(by account: String) -> [RecordKey: [String: FieldValue]] {
+        var made: [RecordKey: [String: FieldValue]] = [:]
+        for device in devices where device.account == account {
+            made.merge(ledgers[device.index].makings) { first, _ in first }
+        }
+        return made
     }
 
     /// One transaction of the app's.

@@ -37,6 +37,7 @@ final class World {
     var powerless: Set<Int> = []
 
     init(seed: UInt64, options: SimulationOptions) throws {
+        let options = options.varied(by: seed)
         self.seed = seed
         self.options = options
         executor = SeededExecutor(seed: seed)
