@@ -76,7 +76,11 @@ extension Settling {
         _ db: Database, _ change: StoredChange, _ reason: SetAsideReason, doubt: Failures.Doubt
     ) throws {
         let code = Rejection.Code(rawValue: reason.code)
-        if code.meansDecided(under: change.device) { return try expired(db, change, code) }
+        if code.meansDecided(under: change.device) {
+            guard code == .expired, try wasReasonLost(db, change) else { return try expired(db, change, code) }
+            // It was decided before it was set aside, so it was refused: its values stay, for a new key.
+            return try putAside(db, change, reason, doubt: .none)
+        }
         if doubt == .none, let creator = try waitingCreator(db, of: change, reason) {
             return try wait(db, change, for: creator)
         }
@@ -115,6 +119,13 @@ extension Settling {
         } else if change.unit == nil {
             try ChangeRows.release(db, blockedBy: change.key)
         }
+    }
+
+    /// Whether the change was set aside for a reason that went with a page of a damaged file (Decision 352).
+    private func wasReasonLost(_ db: Database, _ change: StoredChange) throws -> Bool {
+        let sql = "SELECT 1 FROM sync_event WHERE kind = 'setAside' AND key = ? AND detail = ? LIMIT 1"
+        let detail = try ReasonCodec.json(.reasonLost)
+        return try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [change.key, detail]) != nil
     }
 
     /// It was decided once, and nobody knows how (PROTOCOL.md, `expired`; Decision 155): the row goes back to what the server
