@@ -158,7 +158,9 @@ extension Settling {
                 """
             let statement = try db.cachedStatement(sql: sql)
             if let row = try Row.fetchOne(statement, arguments: [target, missing, change.key]) {
-                return row[2] ?? row[0]
+                let key: String = row[2] ?? row[0]
+                // Of two that name each other, neither can be first.
+                return key == change.key ? nil : key
             }
         }
         return nil
