@@ -137,9 +137,11 @@ struct Claiming {
                 root = Drafts.root(of: member.record, .held)
                 break
             }
-            root =
-                try member.state == .failed
-                ? member.key : member.blockedBy ?? needs.blocker(db, of: member)?.root
+            root = member.state == .failed ? member.key : member.blockedBy
+            if root == nil, let blocker = try needs.blocker(db, of: member) {
+                // What waits for one of these follows.
+                root = all.contains { $0.key == blocker.root && $0.state != .failed } ? nil : blocker.root
+            }
         }
         guard let root else { return false }
         for member in members { try block(db, member, by: root) }

@@ -115,20 +115,25 @@ struct InFrontTests {
         #expect(try !f.hasCard("k"))
     }
 
-    @Test("DAT-11 two that name each other, one of them made again in front: the other goes first")
-    func circle() async throws {
+    @Test(
+        "DAT-11 two that name each other, one of them made again in front: the other goes first, in a unit, too",
+        arguments: [false, true])
+    func circle(isUnit: Bool) async throws {
         let f = try Fixture()
         try await f.applyBoard()
         try f.insertCard("k")
         let refused = try await f.claim()
         try await f.settle((refused.keys[0], .refused()))
-        try f.sql("INSERT INTO card (id, name, idList, pos, idTwin) VALUES ('m', 'M', 'l1', 1, 'k')")
+        try await f.store.write(unit: isUnit) { db in
+            try db.execute(sql: "INSERT INTO card (id, name, idList, pos, idTwin) VALUES ('m', 'M', 'l1', 1, 'k')")
+            if isUnit { try db.execute(sql: "UPDATE list SET name = 'M' WHERE id = 'l1'") }
+        }
         try f.sql("UPDATE card SET idTwin = 'm' WHERE id = 'k'")
         let claim = try await f.claim()
-        try #require(claim.told == ["create card m"])
-        try await f.settle((claim.keys[0], .applied(20)))
+        try #require(claim.told == (isUnit ? ["create card m", "update list l1"] : ["create card m"]))
+        for (index, key) in claim.keys.enumerated() { try await f.settle((key, .applied(Int64(20 + index)))) }
         #expect(try await f.claim().told == ["create card k"])
-        try await f.drain(from: 20)
+        try await f.drain(from: 30)
     }
 
     @Test("A record that was made anew is not needed by what named it in its life before")
