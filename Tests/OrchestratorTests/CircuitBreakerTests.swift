@@ -83,6 +83,23 @@ import Testing
         }
     }
 
+    @Test("SCH-03 what fails beside the probe decides nothing; the probe does, and a success of either")
+    func besideTheProbe() {
+        var breaker = opened()
+        #expect(breaker.mayGo(nowMilliseconds: 30 * minute) == true)
+        for second in 1...10 { breaker.failed(nowMilliseconds: 30 * minute + Int64(second) * 1_000, isProbe: false) }
+        #expect(breaker.state == .probing(sinceMilliseconds: 30 * minute))
+        breaker.failed(nowMilliseconds: 31 * minute)
+        #expect(breaker.state == .open(untilMilliseconds: 91 * minute))
+        // While it is closed, what fails counts, whoever sent it.
+        breaker = CircuitBreaker()
+        for _ in 0..<5 { breaker.failed(nowMilliseconds: 0, isProbe: false) }
+        #expect(breaker.state == .open(untilMilliseconds: 30 * minute))
+        #expect(breaker.mayGo(nowMilliseconds: 30 * minute) == true)
+        breaker.succeeded()
+        #expect(breaker.state == .closed)
+    }
+
     @Test("SCH-04 invitations, however many, make no cool-down longer: a link that flaps keeps nobody away for hours")
     func invitedOften() {
         var breaker = opened()

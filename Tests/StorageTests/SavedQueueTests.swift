@@ -76,4 +76,25 @@ struct SavedQueueTests {
             try await f.store.close()
         }
     }
+
+    @Test(
+        "What was decided for a reason that is lost, and the server forgot, is set aside with its values for a new key")
+    func reasonLostAndForgotten() async throws {
+        let (f, keys) = try await saved(without: "DELETE FROM sync_failure")
+        _ = try await f.store.retry(keys[0])
+        try #require(try await f.claim(ClaimLimits(maxChanges: 1)).keys == [keys[0]])
+        try await f.settle((keys[0], .refused("expired")))
+        let failure = try #require(try await f.store.failures().first)
+        #expect(failure.queued.change.id == keys[0] && failure.reason.code == "expired" && !failure.isUncertain)
+        #expect(failure.queued.change.fields["name"]?.new == "New")
+        #expect(try await f.store.queued().map(\.blockedBy) == [keys[0]])
+        let next = try await f.store.retry(keys[0])
+        let claim = try await f.claim()
+        try #require(claim.keys == [next, keys[1]] && next != keys[0])
+        #expect(claim.changes[0].change.fields["name"]?.new == "New")
+        // That one is as any other: decided, and nobody knows how.
+        try await f.settle((next, .refused("expired")))
+        #expect(try await f.store.failures().isEmpty)
+        try await f.store.close()
+    }
 }

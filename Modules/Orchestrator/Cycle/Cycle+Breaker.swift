@@ -5,21 +5,21 @@ import SyncCore
 extension SyncEngine {
     /// What trips it is a server that was reached and fails: 5xx, time-outs, resets. A 4xx is an answer of a server that
     /// works; no connection, a foreign answer and a cancellation tell nothing about it.
-    /// - Parameter isBeside: it was another request than a cycle's, and not the breaker's probe.
-    func note(_ failure: ExchangeFailure, isBeside: Bool = false) {
+    /// - Parameter probe: the mark of the breaker's probe, if the request, or its cycle, left as that: only the probe decides.
+    func note(_ failure: ExchangeFailure, probe: CircuitBreaker.State?) {
         logger.info("request failed", metadata: ["failure": "\(failure.redacted)"])
         let now = watch.milliseconds()
+        let isProbe = gate.isProbe(probe)
         gate.asked(
             pauseSeconds: max(failure.retryAfterSeconds ?? 0, failure.backoffSeconds ?? 0), cause: failure.description,
             at: moment)
         if failure.isCancelled || !failure.reachedServer {
-            // The probe, if there is one, is still on its way.
-            if !isBeside { gate.breaker.learnedNothing(nowMilliseconds: now) }
+            if isProbe { gate.breaker.learnedNothing(nowMilliseconds: now) }
         } else if let status = failure.status, (400..<500).contains(status) {
             noteSuccess()
         } else if failure.kind == .temporary || failure.kind == .temporaryLonger || failure.kind == .network {
             let was = gate.breaker.state
-            gate.breaker.failed(nowMilliseconds: now)
+            gate.breaker.failed(nowMilliseconds: now, isProbe: isProbe)
             guard case .open = gate.breaker.state, was != gate.breaker.state else { return }
             let left = gate.breaker.remaining(nowMilliseconds: now)
             gate.breakerCause = failure.description

@@ -24,7 +24,8 @@ extension SyncEngine {
         }
         // A probe that never left, or was given up with what was under way, does not stand in the way of the next.
         let probe = gate.breaker.state
-        defer { if gate.breaker.state == probe { gate.breaker.learnedNothing(nowMilliseconds: watch.milliseconds()) } }
+        cycleProbe = probe
+        defer { if gate.isProbe(probe) { gate.breaker.learnedNothing(nowMilliseconds: watch.milliseconds()) } }
         let opening: CycleOpening
         do throws(StoreFailure) {
             let begun = try await store.beginCycle(
@@ -200,7 +201,7 @@ extension SyncEngine {
             answer = try leg.answer.get()
             try check(answer, against: position)
         } catch {
-            note(error)
+            note(error, probe: cycleProbe)
             // Not with the user's urgency: what failed just now is tried again in another cycle, not at once.
             if let claim { take = try await queue.settle(claim, failure: error, urgency: .routine) }
             if claim == nil, !error.isCancelled {
@@ -210,7 +211,7 @@ extension SyncEngine {
             }
             let step = machine.failed(error, hadChanges: claim != nil, hasBatch: take.claim != nil)
             // An open breaker lets one request through, not a cycle.
-            if case .open = gate.breaker.state, !error.isCancelled { return .finish(.exchange(error)) }
+            if gate.breaker.state != .closed, !error.isCancelled { return .finish(.exchange(error)) }
             return step
         }
         noteSuccess()

@@ -76,6 +76,8 @@ public actor SyncEngine {
     var isFileKnown = false
     /// Those who wait for a cycle that begins after they asked.
     var line: [Turn] = []
+    /// What the breaker was when the cycle at work began: its mark, where that cycle is the probe.
+    var cycleProbe: CircuitBreaker.State?
     /// Wakes the loop of ``run()`` to look at the schedule.
     let wakeUp = Signal()
     /// Ends ``run()``.

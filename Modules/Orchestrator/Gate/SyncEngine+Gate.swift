@@ -100,21 +100,21 @@ extension SyncEngine {
     }
 
     /// A request leaves that is not a cycle's.
-    /// - Returns: whether it is the breaker's probe.
-    fileprivate func noteLeaving() -> Bool { gate.leaves(at: moment) }
+    /// - Returns: the mark of the breaker's probe, if it is that.
+    fileprivate func noteLeaving() -> CircuitBreaker.State? { gate.leaves(at: moment) }
 
     /// Makes a request that is not a cycle's, where its caller runs, and tells the gate of it.
     /// - Parameter keepsPause: nobody else keeps durably what the server asked for with it.
     fileprivate nonisolated func noted<T: Sendable>(
         keepsPause: Bool = false, _ request: () async throws(ExchangeFailure) -> T
     ) async throws(ExchangeFailure) -> T {
-        let isProbe = await noteLeaving()
+        let mark = await noteLeaving()
         do throws(ExchangeFailure) {
             let result = try await request()
             await noteSuccess()
             return result
         } catch {
-            await note(error, isBeside: !isProbe)
+            await note(error, probe: mark)
             if keepsPause { await keepPause(of: error) }
             throw error
         }

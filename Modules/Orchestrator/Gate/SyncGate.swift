@@ -176,10 +176,15 @@ public struct SyncGate: Sendable, Hashable {
 
     /// A request leaves by another way than a cycle: where the breaker's cool-down is over, it is its probe. One that goes all the
     /// same while none may go is none, and only its success counts.
-    /// - Returns: whether it is the probe.
-    mutating func leaves(at now: Moment) -> Bool {
-        guard breaker.state != .closed else { return false }
-        return breaker.mayGo(nowMilliseconds: now.elapsed)
+    /// - Returns: the mark of the probe, if it is that (``isProbe(_:)``).
+    mutating func leaves(at now: Moment) -> CircuitBreaker.State? {
+        guard breaker.state != .closed, breaker.mayGo(nowMilliseconds: now.elapsed) else { return nil }
+        return breaker.state
+    }
+
+    /// Whether the probe of this mark is on its way still: another may have taken its place, or decided.
+    func isProbe(_ mark: CircuitBreaker.State?) -> Bool {
+        if case .probing? = mark { breaker.state == mark } else { false }
     }
 
     /// Something outside has changed: the breaker's next request may go as its probe, and a link that is said to be down

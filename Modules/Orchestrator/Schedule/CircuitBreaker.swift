@@ -76,9 +76,11 @@ public struct CircuitBreaker: Sendable, Hashable {
     }
 
     /// The server was reached and failed (5xx, a time-out, a reset).
-    public mutating func failed(nowMilliseconds now: Int64) {
+    /// - Parameter isProbe: whether it was the probe, where one is on its way; what fails beside it decides nothing.
+    public mutating func failed(nowMilliseconds now: Int64, isProbe: Bool = true) {
         failures += 1
         switch state {
+        case .probing where !isProbe: break
         case .closed where failures < threshold: break
         case .probing where coolDownEnd > now: state = .open(untilMilliseconds: coolDownEnd)
         case .closed, .probing: open(now)

@@ -71,13 +71,24 @@ enum ChangeRows {
         guard change.blockedBy != nil else { return }
         let sql = """
             UPDATE sync_change SET state = CASE state WHEN 5 THEN 2 ELSE 0 END, blockedBy = NULL
-            WHERE entity = ? AND id = ? AND position > ? AND state IN (3, 5) AND NOT (state = 3 AND EXISTS (
-              SELECT 1 FROM sync_change AS undone WHERE undone.entity = sync_change.entity AND undone.id = sync_change.id
-                AND undone.key = sync_change.blockedBy AND undone.operation = 1 AND undone.state <> 4))
+            WHERE entity = ? AND id = ? AND position > ? AND state IN (3, 5) AND NOT \(waitsForVerdict)
             """
         try db.cachedStatement(sql: sql)
             .execute(arguments: [change.record.entity, change.record.id, change.position])
     }
+
+    /// The change whose verdict an inverse waits for (Decision 335); `nil` where it waits for nothing of the kind.
+    static func undone(_ db: Database, by change: StoredChange) throws -> String? {
+        guard change.state == .blocked else { return nil }
+        let sql = "SELECT blockedBy FROM sync_change WHERE position = ? AND \(waitsForVerdict)"
+        return try String.fetchOne(db.cachedStatement(sql: sql), arguments: [change.position])
+    }
+
+    private static let waitsForVerdict = """
+        (state = 3 AND EXISTS (
+          SELECT 1 FROM sync_change AS undone WHERE undone.entity = sync_change.entity AND undone.id = sync_change.id
+            AND undone.key = sync_change.blockedBy AND undone.operation = 1 AND undone.state <> 4))
+        """
 
     /// What waits for one change waits for another from now on.
     static func hand(_ db: Database, blockedBy key: String, to other: String) throws {

@@ -108,7 +108,13 @@ struct Claiming {
                 try block(db, change, by: Drafts.root(of: change.record, .held))
                 continue
             }
-            if hasAside, let blocker = try needs.blocker(db, of: change) {
+            if !change.wasSent, let later = try needs.createBehind(db, of: change) {
+                hasAside = true
+                try block(db, change, by: later)
+                continue
+            }
+            // Of two that name each other, the one for which the other waits goes first.
+            if hasAside, let blocker = try needs.blocker(db, of: change), blocker.root != change.key {
                 if !change.wasSent, try settling.mend(db, change, blocker) { return false }
                 try block(db, change, by: blocker.root)
                 continue
@@ -131,9 +137,11 @@ struct Claiming {
                 root = Drafts.root(of: member.record, .held)
                 break
             }
-            root =
-                try member.state == .failed
-                ? member.key : member.blockedBy ?? needs.blocker(db, of: member)?.root
+            root = member.state == .failed ? member.key : member.blockedBy
+            if root == nil, let blocker = try needs.blocker(db, of: member) {
+                // What waits for one of these follows.
+                root = all.contains { $0.key == blocker.root && $0.state != .failed } ? nil : blocker.root
+            }
         }
         guard let root else { return false }
         for member in members { try block(db, member, by: root) }

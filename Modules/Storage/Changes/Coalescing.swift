@@ -8,7 +8,7 @@ import SyncCore
 /// | --- | --- | --- |
 /// | create | update | create, with the create's stamp; each updated field with the update's own. A create that is older than a delete counts as an update, so its stamp decides and must stay |
 /// | update | update | update, `old` of the first, `new` of the second, each field with its own stamp. A field that came back to `old` is still a write, and stays |
-/// | update | delete | delete, with the delete's stamp. One exception to the sentence above: where another device's newer update brings the record back, it comes without what was written just before it was deleted |
+/// | update | delete | delete, with the delete's stamp. One exception to the sentence above: where another device's newer update brings the record back, it comes without what was written just before it was deleted. That stays with the delete, is never sent, and is told where the delete lost |
 /// | create | delete | nothing, where the server never knew the record; else, and in a restored copy, the delete, since it beats what others wrote |
 /// | delete | delete | the second |
 /// | delete | create | both: the create writes all fields anew, unknown ones too, which no update can say |
@@ -79,12 +79,13 @@ struct Coalescing {
         return delta
     }
 
-    /// The delete, with the values before both.
+    /// The delete, with the values before both, and with those that the edit gave.
     private func delete(_ first: StoredChange, _ second: StoredChange) -> StoredChange {
         var one = second
         one.madeAt = first.madeAt
         for (name, delta) in first.fields where first.operation == .update || first.operation == .delete {
-            one.fields[name] = FieldDelta(old: delta.old, new: .null)
+            let later = second.fields[name]?.new ?? .null
+            one.fields[name] = FieldDelta(old: delta.old, new: later.isNull ? delta.new : later)
         }
         return one
     }

@@ -8,7 +8,7 @@ enum DeltaCodec {
     /// Deltas are two levels inside the stored object, and a json field alone may use all that the contract allows.
     private static let depth = JSONReader.contractDepth + 8
 
-    /// The deltas by field; a delete's have `old` only, and `null` for `new`.
+    /// The deltas by field; a delete's have `old`, and for `new` `null`, or what an edit said that went into it.
     /// - Throws: `JSONFailure` for what is no such JSON.
     static func deltas(_ json: String, of entity: EntitySchema?) throws(JSONFailure) -> [String: FieldDelta] {
         var isRaw = false
@@ -72,7 +72,7 @@ enum DeltaCodec {
                 writer.key("old")
                 try writer.value(old)
             }
-            if operation != .delete {
+            if operation != .delete || !delta.new.isNull {
                 writer.key("new")
                 try writer.value(delta.new)
             }

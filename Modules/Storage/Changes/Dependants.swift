@@ -12,6 +12,7 @@ struct Dependants {
     func closure(_ db: Database, of change: StoredChange, withUnits: Bool = true) throws -> [StoredChange] {
         var found: [Int64: StoredChange] = [change.position: change]
         var open = [change]
+        let graph = try self.graph ?? (isInFront(db, of: change) ? NeedGraph(db, schema) : nil)
         // What a look from a create before them found, with all that needs them; and the units that were looked at.
         var covered: Set<Int64> = []
         var units: Set<String> = []
@@ -23,7 +24,7 @@ struct Dependants {
                 }
             }
             guard next.operation == .create, !covered.contains(next.position) else { continue }
-            for position in try positions(db, needing: next) where covered.insert(position).inserted {
+            for position in try positions(db, needing: next, in: graph) where covered.insert(position).inserted {
                 guard found[position] == nil, let other = try ChangeRows.read(db, position: position, schema) else {
                     continue
                 }
@@ -36,7 +37,9 @@ struct Dependants {
 
     /// Where that stands which needs a record's create: the later changes of the record, what refers to it, and what needs
     /// one of these.
-    private func positions(_ db: Database, needing create: StoredChange) throws -> [Int64] {
+    private func positions(
+        _ db: Database, needing create: StoredChange, in graph: NeedGraph?
+    ) throws -> [Int64] {
         if schema.isReferred(to: create.record.entity) {
             if let graph { return graph.positions(needing: create) }
             return try Needs(schema: schema).following(
@@ -49,6 +52,14 @@ struct Dependants {
             """
         return try Int64.fetchAll(
             db.cachedStatement(sql: sql), arguments: [create.record.entity, create.record.id, create.position])
+    }
+
+    /// Whether anything that was written anew may stand in front of what it names (``NeedGraph``), the change or what came after it.
+    private func isInFront(_ db: Database, of change: StoredChange) throws -> Bool {
+        let sql = """
+            SELECT 1 FROM sync_change WHERE sequence <> position AND sequence > ? AND operation <> 2 AND state <> 4 LIMIT 1
+            """
+        return try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [change.position]) != nil
     }
 
     /// The members of a unit; they were written in one transaction, so they stand together.

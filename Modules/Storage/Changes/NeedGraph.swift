@@ -2,13 +2,16 @@ import GRDB
 import SyncCore
 
 /// What every change of the queue needs, read once where much is asked of it: it answers as ``Needs/following(_:_:among:and:withBlocked:)``
-/// does for one create, without another pass over the queue.
+/// does for one create, without another pass over the queue, and of what stands in front of that create, too: a successor keeps the old
+/// place, and may name what was made behind that (``Needs/createBehind(_:of:)``).
 struct NeedGraph {
     /// What needs a record's create: later changes of the record, and what refers to it.
     private var needing: [RecordKey: [Place]] = [:]
 
     private struct Place {
         var position: Int64
+        /// The number of what is written there: a successor's is above its place.
+        var sequence: Int64
         /// The record that the change there creates.
         var made: RecordKey?
     }
@@ -21,7 +24,7 @@ struct NeedGraph {
             """
         let rows = try Row.fetchCursor(db.cachedStatement(sql: own))
         while let row = try rows.next() {
-            needing[RecordKey(row[0], row[1]), default: []].append(Place(position: row[2], made: nil))
+            needing[RecordKey(row[0], row[1]), default: []].append(Place(position: row[2], sequence: row[2], made: nil))
         }
         for entity in schema.entities { try readReferences(db, of: entity) }
     }
@@ -33,15 +36,16 @@ struct NeedGraph {
         // A field's name is letters, digits and _, so it stands in a path as it is.
         let columns = fields.map { "fields ->> '$.\($0.0).new'" }.joined(separator: ", ")
         let sql = """
-            SELECT position, id, operation, \(columns) FROM sync_change
+            SELECT position, id, operation, sequence, \(columns) FROM sync_change
             WHERE entity = ? AND operation <> 2 AND \(Self.waiting) AND json_valid(fields)
             """
         let rows = try Row.fetchCursor(db.cachedStatement(sql: sql), arguments: [entity.name])
         while let row = try rows.next() {
             let record = RecordKey(entity.name, row[1])
-            let place = Place(position: row[0], made: Operation(number: row[2]) == .create ? record : nil)
+            let place = Place(
+                position: row[0], sequence: row[3], made: Operation(number: row[2]) == .create ? record : nil)
             for (index, field) in fields.enumerated() {
-                guard let id = String.fromDatabaseValue(row[3 + index]) else { continue }
+                guard let id = String.fromDatabaseValue(row[4 + index]) else { continue }
                 let other = RecordKey(field.1, id)
                 if other != record { needing[other, default: []].append(place) }
             }
@@ -51,11 +55,11 @@ struct NeedGraph {
     /// Where that stands which needs a create, or what needs it.
     func positions(needing create: StoredChange) -> [Int64] {
         var found: Set<Int64> = []
-        var open = [Place(position: create.position, made: create.record)]
+        var open = [Place(position: create.position, sequence: create.sequence, made: create.record)]
         while let next = open.popLast() {
             guard let made = next.made else { continue }
-            // Only what comes after a create needs it.
-            for place in needing[made] ?? [] where place.position > next.position {
+            // Only what was written after a create needs it.
+            for place in needing[made] ?? [] where place.sequence > next.position {
                 if found.insert(place.position).inserted { open.append(place) }
             }
         }

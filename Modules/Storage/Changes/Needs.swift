@@ -60,6 +60,25 @@ struct Needs {
             isFailed: row[2] == StoredChange.State.failed.rawValue)
     }
 
+    /// The key of the last create behind a change that makes what the change names: by the order of the queue that would come too late
+    /// (QUE-07).
+    ///
+    /// Only a successor can stand so: it keeps the place of what it follows, and says what was written since.
+    func createBehind(_ db: Database, of change: StoredChange) throws -> String? {
+        guard change.sequence > change.position else { return nil }
+        let sql = """
+            SELECT position, key FROM sync_change
+            WHERE entity = ? AND id = ? AND operation = 0 AND position > ? AND position < ? ORDER BY position LIMIT 1
+            """
+        var last: (position: Int64, key: String)?
+        for record in references(of: change) where record != change.record {
+            let arguments: StatementArguments = [record.entity, record.id, change.position, change.sequence]
+            guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: arguments) else { continue }
+            if last.map({ $0.position < row[0] }) ?? true { last = (row[0], row[1]) }
+        }
+        return last?.key
+    }
+
     /// The records that a change's new values refer to.
     func references(of change: StoredChange) -> [RecordKey] {
         guard change.operation != .delete, let entity = schema[change.record.entity] else { return [] }
@@ -181,7 +200,8 @@ struct Needs {
                 root = try referred(db, row[0], by: record, in: roots)
             }
             if root == nil, let before = waiting?[record], before.position < row[0] { root = before.root }
-            guard let root else { continue }
+            // Of two that name each other, the one for which the other waits goes first.
+            guard let root, root != row[1] else { continue }
             let state = StoredChange.State(rawValue: row[5])
             found.append(
                 Following(

@@ -100,16 +100,24 @@ extension Settling {
     ) throws {
         try ChangeRows.release(db, behind: change)
         let names = table.schema.parents(of: change).filter { gone.contains($0.record) }.map(\.field)
+        let undone = try ChangeRows.undone(db, by: change)
         guard !names.isEmpty, isDecided || !change.wasSent, var work = try takeWork(db, change.record) else {
             // The next claim says whether it waits for anything else.
-            guard change.blockedBy != nil else { return }
+            guard change.blockedBy != nil, undone == nil else { return }
             return try ChangeRows.setState(db, position: change.position, change.wasSent ? .uncertain : .pending)
         }
         defer { works[change.record] = work }
         var next = try successor(db, of: change)
+        // An inverse that waits is known by its key, under which nothing was sent.
+        if let undone {
+            (next.sequence, next.key) = (change.sequence, change.key)
+            (next.state, next.blockedBy) = (.blocked, undone)
+        }
         if change.operation == .create {
             for name in names { next.fields[name]?.new = work.shown.fields[name] ?? .null }
-            if let later = try createBehind(db, next) { (next.state, next.blockedBy) = (.blocked, later) }
+            if let later = try Needs(schema: table.schema).createBehind(db, of: next) {
+                (next.state, next.blockedBy) = (.blocked, later)
+            }
             work.replace(change.key, with: next)
         } else {
             for name in names { next.fields[name] = nil }
@@ -124,21 +132,6 @@ extension Settling {
         try ChangeRows.replace(db, next)
         try ChangeRows.hand(db, blockedBy: change.key, to: next.key)
         try ChangeNotes.event(db, "mended", of: next, detail: change.key, now: now)
-    }
-
-    /// The last create behind a change that makes what the change names: by the order of writing it would come too late.
-    private func createBehind(_ db: Database, _ change: StoredChange) throws -> String? {
-        let sql = """
-            SELECT position, key FROM sync_change
-            WHERE entity = ? AND id = ? AND operation = 0 AND position > ? AND state <> 4 ORDER BY position LIMIT 1
-            """
-        var last: (position: Int64, key: String)?
-        for (_, record) in table.schema.references(of: change) where record != change.record {
-            let arguments: StatementArguments = [record.entity, record.id, change.position]
-            guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: arguments) else { continue }
-            if last.map({ $0.position < row[0] }) ?? true { last = (row[0], row[1]) }
-        }
-        return last?.key
     }
 }
 

@@ -267,7 +267,10 @@ extension Settling {
     private func rebased(_ change: StoredChange, onto state: RecordState) -> [String: FieldDelta] {
         // What is dead already has nothing to lose, although its fields may be known still.
         if change.operation == .delete {
-            return state.isLive ? state.fields.mapValues { FieldDelta(old: $0, new: .null) } : [:]
+            guard state.isLive else { return [:] }
+            let edited = change.fields.filter { !$0.value.new.isNull }
+            return state.fields.mapValues { FieldDelta(old: $0, new: .null) }
+                .merging(edited) { FieldDelta(old: $0.old, new: $1.new) }
         }
         var fields = change.fields
         for (name, delta) in change.fields {

@@ -76,7 +76,11 @@ extension Settling {
         _ db: Database, _ change: StoredChange, _ reason: SetAsideReason, doubt: Failures.Doubt
     ) throws {
         let code = Rejection.Code(rawValue: reason.code)
-        if code.meansDecided(under: change.device) { return try expired(db, change, code) }
+        if code.meansDecided(under: change.device) {
+            guard code == .expired, try wasReasonLost(db, change) else { return try expired(db, change, code) }
+            // It was decided before it was set aside, so it was refused: its values stay, for a new key.
+            return try putAside(db, change, reason, doubt: .none)
+        }
         if doubt == .none, let creator = try waitingCreator(db, of: change, reason) {
             return try wait(db, change, for: creator)
         }
@@ -117,6 +121,13 @@ extension Settling {
         }
     }
 
+    /// Whether the change was set aside for a reason that went with a page of a damaged file (Decision 352).
+    private func wasReasonLost(_ db: Database, _ change: StoredChange) throws -> Bool {
+        let sql = "SELECT 1 FROM sync_event WHERE kind = 'setAside' AND key = ? AND detail = ? LIMIT 1"
+        let detail = try ReasonCodec.json(.reasonLost)
+        return try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [change.key, detail]) != nil
+    }
+
     /// It was decided once, and nobody knows how (PROTOCOL.md, `expired`; Decision 155): the row goes back to what the server
     /// said last, and what came of the change is in the next page, if anything did.
     private mutating func expired(_ db: Database, _ change: StoredChange, _ code: Rejection.Code) throws {
@@ -147,7 +158,9 @@ extension Settling {
                 """
             let statement = try db.cachedStatement(sql: sql)
             if let row = try Row.fetchOne(statement, arguments: [target, missing, change.key]) {
-                return row[2] ?? row[0]
+                let key: String = row[2] ?? row[0]
+                // Of two that name each other, neither can be first.
+                return key == change.key ? nil : key
             }
         }
         return nil

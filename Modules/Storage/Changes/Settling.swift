@@ -290,10 +290,14 @@ struct Settling {
                 of: change, now: now)
             try ChangeNotes.event(db, "deleteLost", of: change, now: now)
         }
-        guard change.operation != .delete else { return }
         for (name, delta) in change.fields.inByteOrder {
             let theirs = record.fields[name]
-            if record.presence == .live {
+            if change.operation == .delete {
+                // What an edit said that went into it (``Coalescing``) is lost with it.
+                guard record.presence == .live, !delta.new.isNull, theirs?.isSame(as: delta.new) != true else {
+                    continue
+                }
+            } else if record.presence == .live {
                 guard delta.rule == .lastWriter || delta.rule == .check || change.operation == .create,
                     let theirs, !theirs.isSame(as: delta.new)
                 else { continue }

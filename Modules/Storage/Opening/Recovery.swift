@@ -86,14 +86,18 @@ enum Recovery {
                 AND coalesce(blockedBy, '') NOT IN (
                   SELECT CASE kind WHEN 1 THEN 'held:' ELSE 'local:' END || entity || '/' || id FROM sync_draft)
                 """)
-        let reason = SetAsideReason(
-            code: "reasonLost", message: "The change was set aside, and a damaged file does not say why.")
+        let reason = try ReasonCodec.json(.reasonLost)
+        let isLost = "state = 4 AND key NOT IN (SELECT key FROM sync_failure)"
+        try db.execute(
+            sql: """
+                INSERT INTO sync_event (at, kind, entity, id, key, detail)
+                SELECT ?, 'setAside', entity, id, key, ? FROM sync_change WHERE \(isLost)
+                """, arguments: [now, reason])
         try db.execute(
             sql: """
                 INSERT INTO sync_failure (key, position, reason, failedAt, uncertain)
-                SELECT key, position, ?, ?, ? FROM sync_change
-                WHERE state = 4 AND key NOT IN (SELECT key FROM sync_failure)
-                """, arguments: [try ReasonCodec.json(reason), now, Failures.Doubt.shown.rawValue])
+                SELECT key, position, ?, ?, ? FROM sync_change WHERE \(isLost)
+                """, arguments: [reason, now, Failures.Doubt.shown.rawValue])
     }
 
     /// The rows that the saved changes make by themselves are there again at once (I6); updates find theirs when the
@@ -179,4 +183,10 @@ enum Recovery {
             return false
         }
     }
+}
+
+extension SetAsideReason {
+    /// The reason stood on a page that is gone.
+    static let reasonLost = SetAsideReason(
+        code: "reasonLost", message: "The change was set aside, and a damaged file does not say why.")
 }

@@ -24,6 +24,8 @@ struct Opening {
                 var epoch = ""
                 try db.inTransaction(.immediate) {
                     epoch = try self.epoch(store, isReplaced: kept > handedOut)
+                    // With the file, so that every backup has it.
+                    _ = try store.identity { Self.makeName("i-", randomness) }
                     return .commit
                 }
                 try versionFile.write(handedOut)

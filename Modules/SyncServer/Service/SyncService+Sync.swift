@@ -259,11 +259,11 @@ extension SyncService {
     func account(_ name: String, _ state: inout State, _ db: Database) throws -> AccountContext {
         if let known = state.store.known(name) { return known }
         let store = state.store
-        if db.isInsideTransaction { return try store.account(name) { self.makeName("d-") } }
+        if db.isInsideTransaction { return try store.account(name) { self.makeName("i-") } }
         var account: AccountContext?
         do {
             try db.inTransaction(.immediate) {
-                account = try store.account(name) { self.makeName("d-") }
+                account = try store.account(name) { self.makeName("i-") }
                 return .commit
             }
         } catch {

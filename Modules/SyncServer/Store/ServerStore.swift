@@ -87,14 +87,29 @@ final class ServerStore {
         turnEra()
     }
 
-    func account(_ name: String, makeDataset: () -> String) throws -> AccountContext {
+    /// The same, made where it never came. Its data set follows from its name and the file's own, so that it is the same again where an
+    /// older file is put back that knows nothing of the account (decision 410).
+    func account(_ name: String, makeIdentity: () -> String) throws -> AccountContext {
         if let known = try existing(name) { return known }
-        let dataset = makeDataset()
+        var digest = ContentDigest()
+        digest.add(text: try identity(makeIdentity))
+        digest.add(text: name)
+        let dataset = "d-" + Checksum.text(digest.first) + Checksum.text(digest.second)
         try statements.run("INSERT INTO account(name, dataset) VALUES (?, ?)", [name, dataset])
         let made = AccountContext(
             row: statements.lastRow, name: name, dataset: dataset, head: 0, oldest: 0, stamp: .zero)
         keep(made)
         return made
+    }
+
+    /// The file's own name, by chance, which no restored or copied one loses. A file of an earlier program takes the data set
+    /// of its first account, which is in all its backups.
+    func identity(_ make: () -> String) throws -> String {
+        if let known = try meta("identity") { return known }
+        let first = try statements.first("SELECT dataset FROM account ORDER BY n LIMIT 1", []) { $0[0] as String }
+        let identity = first ?? make()
+        try setMeta("identity", identity)
+        return identity
     }
 
     /// What is known of a device; `nil` for one that never decided anything.

@@ -82,6 +82,47 @@ struct SharedGateTests {
         }
     }
 
+    @Test(
+        "SCH-03 SCH-04 while a probe is on its way, what fails beside it decides nothing, a former probe neither")
+    func besideTheProbe() throws {
+        try inVirtualTime { stage in
+            let (device, server, sender, gate) = try await opened(stage)
+            let other = OwnServer(clock: stage.clock)
+            other.failure = .status(503)
+            let beside = device.engine.noting(other as any ChangeSender)
+            try await stage.pass(.seconds(1_801))
+            server.silence = .seconds(10)
+            server.failure = .unreachable
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask {
+                    await #expect(throws: ExchangeFailure.self) { try await sender.send([], deviceID: "") }
+                }
+                try await stage.pass(.seconds(5))
+                await #expect(throws: ExchangeFailure.self) { try await beside.send([], deviceID: "") }
+                #expect(await gate.mayGo(.routine) != .open, "one probe is on its way")
+                try await group.waitForAll()
+            }
+            #expect(await gate.mayGo(.routine) == .open, "the probe learned nothing")
+            // One that hangs for a cool-down is forgotten; it fails while the next one is on its way.
+            (server.silence, server.failure) = (.seconds(1_810), .status(503))
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask {
+                    await #expect(throws: ExchangeFailure.self) { try await sender.send([], deviceID: "") }
+                }
+                try await stage.pass(.seconds(1_805))
+                (other.silence, other.failure) = (.seconds(20), .unreachable)
+                group.addTask {
+                    await #expect(throws: ExchangeFailure.self) { try await beside.send([], deviceID: "") }
+                }
+                try await stage.pass(.seconds(10))
+                #expect(await gate.mayGo(.routine) != .open, "the second probe is on its way")
+                try await group.waitForAll()
+            }
+            #expect(await gate.mayGo(.routine) == .open, "the second learned nothing either")
+            try await device.end()
+        }
+    }
+
     @Test("SCH-05 what a download queue meets counts as well")
     func downloads() throws {
         try inVirtualTime { stage in

@@ -337,6 +337,38 @@ struct FoundInPartingsTests {
         #expect(try await f.store.queued().isEmpty)
     }
 
+    @Test(
+        "Decision 335: what takes a sum back waits for the verdict also where its record has moved out of what is given up",
+        arguments: [false, true])
+    func inverseOfSum(movesOut: Bool) async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('n', 'N', 'b1')")
+        try f.insertCard("k", list: "n")
+        try f.sql("UPDATE card SET votes = 5\(movesOut ? ", idList = 'l1'" : "") WHERE id = 'k'")
+        let sent = try await f.claim(ClaimLimits(merges: false))
+        try #require(sent.told == ["create list n", "create card k", "update card k"])
+        try await f.settle(
+            (sent.keys[0], .refused("forbidden")), (sent.keys[1], .unanswered), (sent.keys[2], .unanswered))
+        guard case .inverse(let inverse) = try await f.store.cancel(sent.keys[2]) else {
+            Issue.record("no inverse")
+            return
+        }
+        try f.sql("UPDATE card SET idList = 'l1' WHERE id = 'k'")
+        _ = try await f.store.discard(sent.keys[0])
+        #expect(try await f.store.queued().first { $0.change.id == inverse }?.blockedBy == sent.keys[2])
+        let claim = try await f.claim()
+        try #require(claim.told.prefix(2) == ["create card k", "update card k"])
+        #expect(claim.keys[1] == sent.keys[2] && !claim.keys.contains(inverse))
+        // Refused, there is nothing to take back.
+        try await f.settle((claim.keys[0], .applied(20)), (claim.keys[1], .refused("invalid")))
+        let rest = try await f.claim()
+        #expect(rest.changes.allSatisfy { $0.change.fields["votes"] == nil })
+        #expect(try await f.store.queued().allSatisfy { $0.change.id != inverse })
+        #expect(try f.card("idList", "k") == "l1")
+        #expect(try f.card("votes", "k") == nil)
+    }
+
     /// A list whose create was refused, and a card that was made in it since.
     private func refusedList(_ code: String = "forbidden") async throws -> Fixture {
         let f = try Fixture()

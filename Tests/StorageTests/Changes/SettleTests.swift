@@ -4,6 +4,34 @@ import SyncCore
 import Testing
 
 @Suite struct SettleTests {
+    @Test("DAT-05 what an edit said that went into the delete behind it is told when that is lost, and never sent")
+    func editInDelete() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET name = 'Mine', votes = 6 WHERE id = 'c1'")
+        try f.sql("UPDATE card SET name = 'Mine at last', pos = 2 WHERE id = 'c1'")
+        try f.sql("DELETE FROM card WHERE id = 'c1'")
+        let sent = try await f.claim()
+        try #require(sent.told == ["delete card c1"])
+        #expect(sent.changes[0].change.fields.isEmpty)
+        // It is told also after a refusal and another try.
+        try await f.settle((sent.keys[0], .refused("forbidden")))
+        let key = try await f.store.retry(sent.keys[0])
+        #expect(try await f.claim().keys == [key])
+        let theirs = record("card", "c1", 9, ["name": "Theirs", "idList": "l1", "pos": 2.0, "votes": 1])
+        try await f.settle((key, .merged(theirs)))
+        let sql = "SELECT field, mine, theirs, winner, kind FROM sync_conflict WHERE field IS NOT NULL ORDER BY field"
+        let told = try await f.store.database.read { db in
+            try Row.fetchAll(db, sql: sql).map { row in (0..<5).map { row[$0] as String }.joined(separator: ", ") }
+        }
+        #expect(told == ["name, \"Mine at last\", \"Theirs\", theirs, lost", "votes, 6, 1, theirs, lost"])
+        #expect(try f.card("name") == "Theirs")
+        let number = try #require(try f.int("SELECT number FROM sync_conflict WHERE field = 'name'"))
+        try await f.store.restoreLoser(Int64(number))
+        #expect(try f.card("name") == "Mine at last")
+        try await f.drain(from: 20)
+    }
+
     @Test("applied: the change goes, the version moves, the row stays")
     func applied() async throws {
         let fixture = try Fixture()
