@@ -63,7 +63,7 @@ extension ChangeTable {
         _ db: Database, _ change: StoredChange, now: Int64
     ) throws -> (outcome: CancelOutcome, touched: [RecordKey]) {
         let parting = try Parting(db, of: change, schema)
-        let closure = parting.going
+        let closure = try withoutUndone(db, parting.going)
         guard !(closure + parting.staying).contains(where: { $0.state == .uploading }) else { return (.tooLate, []) }
         var settling = Settling(table: self, now: now)
         // What has moved away from what was sent goes on as it is: the inverse comes behind its move.
@@ -82,6 +82,19 @@ extension ChangeTable {
             return (.inverse(inverse), settling.touched)
         }
         return (unsent.isEmpty ? .tooLate : .cancelled(unsent.map(\.key)), settling.touched)
+    }
+
+    /// Without the changes of records that were sent, deleted, and made anew since: that delete takes them back, and must go before the
+    /// create behind it (seed 129).
+    private func withoutUndone(_ db: Database, _ changes: [StoredChange]) throws -> [StoredChange] {
+        var undone: Set<RecordKey> = []
+        for (record, own) in Dictionary(grouping: changes, by: \.record) {
+            guard own.contains(where: \.wasSent), let last = own.map(\.position).max() else { continue }
+            let sql = "SELECT 1 FROM sync_change WHERE entity = ? AND id = ? AND operation = 0 AND position > ? LIMIT 1"
+            let create = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [record.entity, record.id, last])
+            if create != nil { undone.insert(record) }
+        }
+        return undone.isEmpty ? changes : changes.filter { !undone.contains($0.record) }
     }
 }
 

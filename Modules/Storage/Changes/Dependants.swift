@@ -36,7 +36,7 @@ struct Dependants {
     }
 
     /// Where that stands which needs a record's create: the later changes of the record, what refers to it, and what needs
-    /// one of these.
+    /// one of these; up to another create of the record, with which it begins anew.
     private func positions(
         _ db: Database, needing create: StoredChange, in graph: NeedGraph?
     ) throws -> [Int64] {
@@ -48,7 +48,10 @@ struct Dependants {
         }
         let sql = """
             SELECT position FROM sync_change
-            WHERE entity = ? AND id = ? AND position > ? AND state <> 4 ORDER BY position
+            WHERE entity = ?1 AND id = ?2 AND position > ?3 AND state <> 4 AND position < coalesce(
+              (SELECT min(position) FROM sync_change WHERE entity = ?1 AND id = ?2 AND position > ?3 AND operation = 0),
+              9223372036854775807)
+            ORDER BY position
             """
         return try Int64.fetchAll(
             db.cachedStatement(sql: sql), arguments: [create.record.entity, create.record.id, create.position])

@@ -8,6 +8,9 @@ struct NeedGraph {
     /// What needs a record's create: later changes of the record, and what refers to it.
     private var needing: [RecordKey: [Place]] = [:]
 
+    /// Where a record is made that is made more than once, in order: what is written behind the second create needs that one.
+    private var makings: [RecordKey: [Int64]] = [:]
+
     private struct Place {
         var position: Int64
         /// The number of what is written there: a successor's is above its place.
@@ -27,6 +30,17 @@ struct NeedGraph {
             needing[RecordKey(row[0], row[1]), default: []].append(Place(position: row[2], sequence: row[2], made: nil))
         }
         for entity in schema.entities { try readReferences(db, of: entity) }
+        try readMakings(db)
+    }
+
+    private mutating func readMakings(_ db: Database) throws {
+        let sql = """
+            SELECT entity, id, position FROM sync_change WHERE operation = 0 AND (entity, id) IN (
+              SELECT entity, id FROM sync_change WHERE operation = 0 GROUP BY entity, id HAVING count(*) > 1)
+            ORDER BY position
+            """
+        let rows = try Row.fetchCursor(db.cachedStatement(sql: sql))
+        while let row = try rows.next() { makings[RecordKey(row[0], row[1]), default: []].append(row[2]) }
     }
 
     /// What the waiting changes of an entity refer to.
@@ -58,8 +72,9 @@ struct NeedGraph {
         var open = [Place(position: create.position, sequence: create.sequence, made: create.record)]
         while let next = open.popLast() {
             guard let made = next.made else { continue }
-            // Only what was written after a create needs it.
-            for place in needing[made] ?? [] where place.sequence > next.position {
+            // Only what was written after a create needs it, and before another one of the same record.
+            let end = makings[made]?.first { $0 > next.position } ?? .max
+            for place in needing[made] ?? [] where place.sequence > next.position && place.sequence < end {
                 if found.insert(place.position).inserted { open.append(place) }
             }
         }

@@ -201,7 +201,11 @@ struct Needs {
             }
             if root == nil, let before = waiting?[record], before.position < row[0] { root = before.root }
             // Of two that name each other, the one for which the other waits goes first.
-            guard let root, root != row[1] else { continue }
+            guard let root, root != row[1] else {
+                // Made anew: what comes behind it needs this create, not the one before.
+                if operation == .create { roots[record] = nil }
+                continue
+            }
             let state = StoredChange.State(rawValue: row[5])
             found.append(
                 Following(

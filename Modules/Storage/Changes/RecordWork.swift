@@ -48,9 +48,11 @@ struct RecordWork {
         var work = RecordWork(
             record: record, entity: entity, replay: Replay(deltas: deltas), stored: stored, base: base,
             changes: changes, before: stored, wasLive: base.isLive, row: row, unsure: unsure)
-        // No row says what is in step where it went with the one above it: the record waits for that one, as it was.
-        if row == nil, changes.isEmpty, let stored, stored.base == nil, let held = try HeldRecords.find(db, record),
-            held.presence == .live, work.take(held)
+        // No row says what is in step where it went with the one above it: the record waits for that one, as it was. Nor does a row that
+        // was made here meanwhile, under the same id.
+        let isHidden = row == nil && changes.isEmpty && stored != nil || changes.first?.operation == .create
+        if isHidden, stored?.base == nil, let held = try HeldRecords.find(db, record), held.presence == .live,
+            held.version > 0, work.take(held)
         {
             work.wasLive = true
         }

@@ -44,4 +44,58 @@ import Testing
         #expect(try f.int("SELECT votes FROM card WHERE id = 'c1'") == 1)
         #expect(try f.changes().map(\.operation) == [.update, .delete, .create])
     }
+
+    @Test("Seed 129 QUE-04 the unsent delete in front of what was made anew stays: it takes back what was sent")
+    func deleteStays() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.insertCard("n", name: "N")
+        let create = try await f.claim().keys[0]
+        try await f.settle((create, .unanswered))
+        try f.sql("UPDATE card SET name = 'Edited' WHERE id = 'n'")
+        try f.sql("DELETE FROM card WHERE id = 'n'")
+        try f.insertCard("n", name: "Anew")
+        #expect(try await f.store.cancel(create) == .tooLate)
+        #expect(try f.card("name", "n") == "Anew")
+        #expect(try f.changes().map(\.operation) == [.create, .update, .delete, .create])
+        #expect(try f.changes().last?.fields["name"]?.new == "Anew")
+    }
+
+    @Test("QUE-05 what was made anew, and edited, needs its own create, not the one before it")
+    func needsItsOwnCreate() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("INSERT INTO list (id, name, idBoard, pos) VALUES ('n', 'N', 'b1', 2)")
+        let create = try #require(try f.changes().last).id
+        try f.sql("DELETE FROM list WHERE id = 'n'")
+        try f.sql("INSERT INTO list (id, name, idBoard, pos) VALUES ('n', 'Anew', 'b1', 2)")
+        try f.insertCard("m", name: "Below", list: "n")
+        try f.sql("UPDATE list SET name = 'Edited' WHERE id = 'n'")
+        #expect(try await f.store.dependants(of: create).count == 1)
+        guard case .cancelled = try await f.store.cancel(create) else { return #expect(Bool(false), "too late") }
+        #expect(try await f.claim().told == ["create list n", "create card m"])
+        #expect(try f.text("SELECT name FROM list WHERE id = 'n'") == "Edited")
+        #expect(try f.card("name", "m") == "Below")
+    }
+
+    @Test(
+        "Seed 357 DAT-07 DL-02 the server's record of an id that is made here waits for its parent, and comes when the create is given up"
+    )
+    func heldUnderTheSameID() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try await f.apply(record("card", "n", 4, ["name": "Theirs", "idList": "l9", "pos": 1.0]))
+        #expect(try await f.store.position().held == 1)
+        try f.insertCard("n", name: "Mine")
+        try await f.settle((try await f.claim().keys[0], .refused("idTaken")))
+        let again = try await f.store.retry(try #require(try f.changes().last).id)
+        #expect(try await f.claim().keys == [again])
+        try await f.settle((again, .refused("idTaken")))
+        #expect(try f.card("name", "n") == "Mine")
+        _ = try await f.store.discard(again)
+        #expect(try !f.hasCard("n"))
+        try await f.apply(record("list", "l9", 5, ["name": "Nine", "idBoard": "b1", "pos": 9.0]))
+        #expect(try f.card("name", "n") == "Theirs")
+        #expect(try await f.store.position().held == 0)
+    }
 }
