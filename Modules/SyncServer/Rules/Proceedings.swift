@@ -212,15 +212,17 @@ struct Proceedings {
     private mutating func decideUnit(_ unit: ArraySlice<DirtyRecord>, isWhole: Bool, in source: some RecordSource)
         throws
     {
-        let before = self
+        let first = outcomes.count
         let namesBefore = aliases.count
-        ledger.unit = ledger.head + 1
+        let before = (notDone, createsNotDone, barrier, sequences)
+        ledger.beginUnit()
         for dirty in unit { try decideOne(dirty, in: source) }
-        ledger.unit = 0
-        var members = Array(outcomes[before.outcomes.count...])
+        var members = Array(outcomes[first...])
         let isDone = members.allSatisfy { $0.decision.isDone }
-        guard !isDone || !isWhole else { return }
-        self = before
+        guard !isDone || !isWhole else { return ledger.endUnit() }
+        ledger.undoUnit()
+        outcomes.removeSubrange(first...)
+        (notDone, createsNotDone, barrier, sequences) = before
         naming?.takeBack(to: namesBefore)
         for index in members.indices { members[index] = try afterUndoing(members[index], unit, in: source) }
         let hasRejection = !isWhole || members.contains { $0.decision.isRejection }
