@@ -254,6 +254,7 @@ struct Ledger: Sendable {
         let before = Past(of: place, in: entries)
         if let refusal = try limits.refusal(of: change, to: &entries[place]) { return .rejected(refusal) }
         let ruling = entries[place].state.apply(change)
+        if ruling.elements > 0 { try follow(elements: ruling.elements) }
         switch ruling.kind {
         case .rejected(let rejection): return .rejected(rejection)
         case .conflict: return .conflict(view(place))
@@ -270,6 +271,12 @@ struct Ledger: Sendable {
         return .applied(version: entries[place].version, overwrote: ruling.overwrote)
     }
 
+    /// Elements of a set that a change goes through count, sixteen for a record.
+    private mutating func follow(elements: Int) throws {
+        followed += elements / 16
+        guard followed <= mostFollowed else { throw Problem.tooMuchFollows(mostFollowed) }
+    }
+
     /// What makes a change impossible whatever the record holds.
     private mutating func refusal(
         of change: IncomingChange, _ entity: EntityRules, in source: some RecordSource
@@ -278,9 +285,12 @@ struct Ledger: Sendable {
             if protected.contains(field.name) {
                 return Rejection(code: .invalid, message: "the field is the server's own", field: field.name)
             }
-            guard let parent = entity.parents.first(where: { $0.field == field.name }), !field.new.isNull else {
-                continue
+            guard let parent = entity.parents.first(where: { $0.field == field.name }) else { continue }
+            // A create writes plainly whatever its rules say.
+            if change.operation == .update, field.rule == .sum || field.rule == .union {
+                return Rejection(code: .invalid, message: "a reference is written as a whole", field: field.name)
             }
+            if field.new.isNull { continue }
             guard case .string(let id) = field.new else {
                 return Rejection(code: .invalid, message: "the field holds an id, or null", field: field.name)
             }

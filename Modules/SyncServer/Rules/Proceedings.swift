@@ -10,9 +10,10 @@ struct Proceedings {
 
     private(set) var ledger: Ledger
     private(set) var outcomes: [ChangeOutcome] = []
-    /// Bytes of verdicts given before that one request may ask for again; of more it is refused as a whole.
-    var mostRepeatedBytes = Int.max
-    private var repeatedBytes = 0
+    /// Bytes of verdicts given before that one request may ask for again, and of records that verdicts tell; of more it is refused
+    /// as a whole.
+    var mostVerdictBytes = Int.max
+    private var verdictBytes = 0
     private let isStrict: Bool
     private let policy: Policy?
     private let naming: Naming?
@@ -104,6 +105,8 @@ struct Proceedings {
             case .later(let seconds): return outcome(dirty, .retry(after: seconds))
             }
             let (decision, serverID) = try decide(change, in: source)
+            if case .merged(let record) = decision { try count(verdictBytes: record.leastBytes) }
+            if case .conflict(let record) = decision { try count(verdictBytes: record.leastBytes) }
             return ChangeOutcome(
                 dirty: dirty, decision: decision, isClamped: change.isClamped && decision.isDone, serverID: serverID,
                 isStored: decision.isDone || decision.isRejection, stamp: stamp(of: decision, change))
@@ -151,11 +154,15 @@ struct Proceedings {
             let rejection = Rejection(code: .keyReused, message: "the key was used with other content")
             return outcome(dirty, .rejected(rejection))
         }
-        repeatedBytes += known.members.utf8.count
-        guard repeatedBytes <= mostRepeatedBytes else { throw Problem.tooManyVerdictBytes(mostRepeatedBytes) }
+        try count(verdictBytes: known.members.utf8.count)
         var repeated = outcome(dirty, .duplicate(known))
         if repeated.decision.isDone { repeated.stamp = try stamp(ofRepeated: dirty, in: source) }
         return repeated
+    }
+
+    private mutating func count(verdictBytes bytes: Int) throws {
+        verdictBytes += bytes
+        guard verdictBytes <= mostVerdictBytes else { throw Problem.tooManyVerdictBytes(mostVerdictBytes) }
     }
 
     /// And what the sequence says.
