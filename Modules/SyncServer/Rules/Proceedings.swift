@@ -118,7 +118,7 @@ struct Proceedings {
         _ change: IncomingChange, in source: some RecordSource
     ) throws -> (Decision, serverID: String?) {
         guard let naming else { return (try ledger.decide(change, in: source), nil) }
-        let renamed = try naming.rename(change, rules: ledger.rules, in: source)
+        let renamed = try naming.rename(change, ledger: &ledger, in: source)
         let decision = try ledger.decide(renamed, in: source)
         guard change.operation == .create, renamed.record != change.record, decision.isDone else {
             return (decision, nil)
