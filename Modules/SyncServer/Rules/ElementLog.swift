@@ -122,19 +122,6 @@ extension ElementLog.Entry {
     }
 }
 
-/// An element of a set, equal as JSON: `1` and `1.0` are one.
-struct SetElement: Hashable {
-    private let value: FieldValue
-
-    init(_ value: FieldValue) {
-        if case .double(let number) = value, let exact = Int64(exactly: number) {
-            self.value = .int(exact)
-        } else {
-            self.value = value
-        }
-    }
-}
-
 /// The difference of two sets, as a `union` field tells it.
 struct SetDifference {
     var added: [FieldValue]
