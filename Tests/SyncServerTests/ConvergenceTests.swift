@@ -150,6 +150,46 @@ struct ConvergenceTests {
         #expect(compared > 5_000, "\(compared)")
     }
 
+    @Test(
+        "DAT-05 plain writes, sums beyond 64 bits and unions of one field, shuffled: the same value for the same accepted changes"
+    )
+    func rulesOfOneField() throws {
+        var compared = 0
+        for seed in UInt64(0)..<5_000 {
+            var chance = SeededGenerator(seed: seed &+ 3 << 32)
+            let key = RecordKey("board", "b")
+            let changes = (0..<Int.random(in: 3...7, using: &chance)).map { number in
+                let time = UInt64.random(in: 101...116, using: &chance)
+                let large = FieldValue.int(.random(in: Int64.min / 2...Int64.max / 2, using: &chance))
+                let write =
+                    switch Int.random(in: 0..<8, using: &chance) {
+                    case 0: field("n", large, at: time)
+                    case 1: field("n", [1, 2], at: time)
+                    case 2: field("n", [.int(.random(in: 0..<3, using: &chance))], old: [2], .union, at: time)
+                    default: field("n", large, old: 0, .sum, at: time)
+                    }
+                return change(.update, key, [write], at: time, "a", Int64(number + 2))
+            }
+            let first = change(.create, key, [field("n", 0, at: 100)], at: 100, "a", 1)
+            var rest = changes.shuffled(using: &chance)
+            var states: [[String]] = []
+            while states.count < 2 {
+                var state = RecordState()
+                let accepted = ([first] + rest).filter { accept($0, into: &state) }
+                guard states.isEmpty || accepted.count == rest.count + 1 else { break }
+                states.append(["\(state.value(of: "n"))"])
+                rest = accepted.dropFirst().shuffled(using: &chance)
+            }
+            guard states.count == 2 else { continue }
+            compared += 1
+            guard states[0] == states[1] else {
+                Issue.record("seed \(seed): \(states[0]) against \(states[1]) of \(changes)")
+                return
+            }
+        }
+        #expect(compared > 1_500, "\(compared)")
+    }
+
     @Test("DAT-05 two deletes with a create between them: what the create did not name is null, in every order")
     func twoDeletes() throws {
         let key = RecordKey("board", "b")

@@ -197,6 +197,47 @@ private func set(_ value: FieldValue, old: FieldValue? = nil, _ rule: MergeRule 
         }
     }
 
+    @Test("a union over what is no set tells what it replaced")
+    func unionOverAnother() throws {
+        let bench = try Bench()
+        _ = try bench.send([bench.change(.create, "board", "b", 1, ["tags": set("x")])])
+        let put = bench.change(.update, "board", "b", 2, at: 1, ["tags": set(["a"], .union)])
+        let verdict = try bench.verdict(put)
+        guard case .applied(_, let overwrote, _) = verdict else { return #expect(Bool(false), "\(verdict)") }
+        #expect(overwrote == ["tags": "x"])
+        #expect(bench.fields("board", "b")?["tags"] == ["a"])
+    }
+
+    @Test("a reference to a parent takes no sum and no union", arguments: [MergeRule.sum, .union])
+    func references(_ rule: MergeRule) throws {
+        let bench = try Bench()
+        _ = try bench.send([
+            bench.change(.create, "board", "b", 1), bench.change(.create, "card", "c", 2, ["idBoard": set("b")]),
+        ])
+        let verdict = try bench.verdict(bench.change(.update, "card", "c", 3, at: 1, ["idBoard": set(.null, rule)]))
+        guard case .rejected(let rejection) = verdict else { return #expect(Bool(false), "\(verdict)") }
+        #expect(rejection.code == .invalid && rejection.field == "idBoard")
+    }
+
+    @Test(
+        "sums commute: a total that fits is exact, whichever of them came first", arguments: [[2, 1, 0], [2, 0, 1]])
+    func totals(_ order: [Int]) throws {
+        let bench = try Bench()
+        _ = try bench.send([
+            bench.change(.create, "board", "b", 1), bench.change(.create, "card", "c", 2, ["votes": set(0)]),
+        ])
+        let sums = [
+            bench.change(.update, "card", "c", 3, at: 1, ["votes": set(5, old: 0, .sum)]),
+            bench.change(.update, "card", "c", 4, at: 2, ["votes": set(.int(.max), old: 0, .sum)]),
+            bench.change(.update, "card", "c", 5, at: 3, ["votes": set(0, old: 10, .sum)]),
+        ]
+        for place in order { _ = try bench.send([sums[place]]) }
+        #expect(bench.fields("card", "c")?["votes"] == .int(.max - 5))
+        let more = try bench.verdict(bench.change(.update, "card", "c", 6, at: 4, ["votes": set(6, old: 0, .sum)]))
+        guard case .rejected(let rejection) = more else { return #expect(Bool(false), "\(more)") }
+        #expect(rejection.code == .invalid && rejection.field == "votes")
+    }
+
     @Test("check is done only over what was seen, and leaves no key otherwise")
     func check() throws {
         let bench = try Bench()

@@ -66,6 +66,22 @@ import Testing
     }
 
     @Test(
+        "thousands of accents in a field of the head, or any in the path, are no request: to compare them would take seconds"
+    )
+    func accents() async throws {
+        try await TestServer.run(HeldBackend()) { server in
+            let marks = String(repeating: "\u{301}\u{316}", count: 10_000)
+            for head in [
+                "POST /api/sync HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer\(marks) a\r\n",
+                "GET /1/n\(marks) HTTP/1.1\r\nHost: a\r\n",
+            ] {
+                let answer = try await RawConnection.say(head + "Connection: close\r\n\r\n", to: server.port)
+                #expect(answer.hasPrefix("HTTP/1.1 400"), "\(answer)")
+            }
+        }
+    }
+
+    @Test(
         "what is not HTTP gets 400 malformed and an end",
         arguments: [
             "hello\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "GET\r\n\r\n",

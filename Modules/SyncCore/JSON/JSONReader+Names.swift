@@ -15,7 +15,7 @@ extension JSONReader {
     @inline(never)
     mutating func takeNewName(after node: inout Int32) throws(JSONFailure) -> String {
         let token = try scanString()
-        let name = try text(of: token)
+        let name = try name(of: token)
         if node >= 0 {
             switch tree.add(name, token, after: node, base) {
             case .added(let added):
@@ -30,6 +30,18 @@ extension JSONReader {
         }
         guard names.insert(token, name, base) else { throw toldTwice(token) }
         return name
+    }
+
+    /// Where names must be stream-safe, one that is not counts as a value that does not fit, and is made so.
+    @inline(__always)
+    private mutating func name(of token: StringToken) throws(JSONFailure) -> String {
+        let name = try text(of: token)
+        guard wantsStreamSafeNames, !token.isASCII || token.hasEscapes, !name.isStreamSafe else { return name }
+        let failure = JSONFailure(
+            .text, offset: token.start - 1, expected: "a name with at most \(String.mostMarks) marks in a row")
+        if refusesUnfitNumbers { throw failure }
+        unfit = unfit ?? failure
+        return name.streamSafe
     }
 
     /// What ``nextPlainKey()`` finds.

@@ -94,6 +94,15 @@ extension JSONReader {
         return try text(of: scanString())
     }
 
+    /// The next value, which must be a string that is compared with others: a word of a contract, an id, a name. One with
+    /// thousands of marks in a row is none of these; it is made stream-safe, so that finding that out takes no time.
+    package mutating func readWord() throws(JSONFailure) -> String {
+        try require(.string, "a string")
+        let token = try scanString()
+        let text = try text(of: token)
+        return token.isASCII && !token.hasEscapes ? text : text.streamSafe
+    }
+
     /// Takes the next value, which must be a string, and says where its text stands in the bytes, without the quotes;
     /// `nil`, and nothing taken, where what stands there is not the text itself: with escapes, or not ASCII.
     package mutating func readPlainText() throws(JSONFailure) -> Range<Int>? {

@@ -59,6 +59,10 @@ public struct JSONReader: Sendable {
     /// (``takeUnfit()``) and the value is the nearest double, so that one bad change can be refused by itself.
     public var refusesUnfitNumbers = true
 
+    /// Whether a member's name with more than ``Swift/String/mostMarks`` marks in a row is refused as such a number is: of what
+    /// others have written, so that no name takes long to compare.
+    package var wantsStreamSafeNames = false
+
     /// The first value since the last ``takeUnfit()`` that JSON can say and `FieldValue` cannot hold.
     var unfit: JSONFailure?
 
@@ -180,7 +184,8 @@ public struct JSONReader: Sendable {
     }
 
     /// The first value since the last call that is JSON but does not fit into a `FieldValue`: a number when
-    /// ``refusesUnfitNumbers`` is off, or a `{"$data": …}` that is not base64 (kept as the object that it is).
+    /// ``refusesUnfitNumbers`` is off, or a `{"$data": …}` that is not base64 (kept as the object that it is). Of kind `text` it
+    /// is a name that takes long to compare, where those are not wanted.
     public mutating func takeUnfit() -> JSONFailure? {
         defer { unfit = nil }
         return unfit

@@ -61,11 +61,13 @@ public struct LastWriterDeltas: DeltaCalculation {
     private static func union(_ delta: FieldDelta, onto base: FieldValue) -> FieldValue? {
         guard let new = delta.new.elements else { return nil }
         let old = (delta.old ?? .null).elements ?? []
-        let removed = old.filter { element in !new.contains { $0.isSame(as: element) } }
-        let added = new.filter { element in !old.contains { $0.isSame(as: element) } }
+        let (before, after) = (Set(old.map(SetElement.init)), Set(new.map(SetElement.init)))
+        let removed = before.subtracting(after)
+        let added = new.filter { !before.contains(SetElement($0)) }
         if removed.isEmpty, added.isEmpty { return base }
-        var result = (base.elements ?? []).filter { element in !removed.contains { $0.isSame(as: element) } }
-        for element in added where !result.contains(where: { $0.isSame(as: element) }) { result.append(element) }
+        var result = (base.elements ?? []).filter { !removed.contains(SetElement($0)) }
+        var present = Set(result.map(SetElement.init))
+        for element in added where present.insert(SetElement(element)).inserted { result.append(element) }
         return .array(result)
     }
 }

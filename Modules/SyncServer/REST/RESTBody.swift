@@ -42,12 +42,15 @@ struct RESTBody {
         do {
             var reader = JSONReader(request.body, maximumDepth: limits.depth)
             reader.refusesUnfitNumbers = false
+            reader.wantsStreamSafeNames = true
             try reader.beginObject()
             while let name = try reader.nextKey() {
                 let value = try reader.readValue()
-                if reader.takeUnfit() != nil {
-                    throw Problem(
-                        status: 422, code: "invalid", detail: "\(name): a number beyond 64 bits, or no base64")
+                if let unfit = reader.takeUnfit() {
+                    throw unfit.kind == .text
+                        ? Self.longName
+                        : Problem(
+                            status: 422, code: "invalid", detail: "\(name): a number beyond 64 bits, or no base64")
                 }
                 if name == "id" {
                     guard case .string(let id) = value else {
@@ -66,9 +69,13 @@ struct RESTBody {
         }
     }
 
+    private static let longName = Problem(
+        status: 422, code: "invalid", detail: "a name has more than \(String.mostMarks) marks in a row")
+
     private func query(_ query: String, into content: inout Content) throws(Problem) {
         guard let items = FormCoding.items(query) else { throw .malformed("the query is not form-encoded UTF-8") }
         for item in items {
+            guard item.name.isStreamSafe else { throw Self.longName }
             if item.name == "id" {
                 content.id = item.value
                 continue
@@ -92,7 +99,10 @@ struct RESTBody {
     static func value(of text: String, as kind: ServerEntity.QueryKind, depth: Int) -> FieldValue? {
         if kind == .text { return .string(text) }
         do {
-            let value = try FieldValue(json: text, maximumDepth: depth)
+            var reader = JSONReader(text, maximumDepth: depth)
+            reader.wantsStreamSafeNames = true
+            let value = try reader.readValue()
+            try reader.finish()
             switch (kind, value) {
             case (.json, _), (.boolean, .bool), (.number, .int), (.number, .double): return value
             default: return nil

@@ -12,12 +12,14 @@ enum RESTPath: Sendable, Hashable {
     case child(RecordKey, of: RecordKey)
 
     init?(_ path: String, entities: [ServerEntity]) {
+        guard FormCoding.isASCII(path) else { return nil }
         var parts = path.split(separator: "/", omittingEmptySubsequences: false).map { FormCoding.decode(String($0)) }
         guard parts.first == "" else { return nil }
         parts.removeFirst()
         if parts.last == "" { parts.removeLast() }
         guard parts.count >= 2, parts.count <= 5, parts[0] == "1", !parts.contains(nil) else { return nil }
         let names = parts.compactMap { $0 }
+        guard names.allSatisfy(\.isStreamSafe) else { return nil }
         let entity = { (name: String) in entities.first { $0.collection == name }?.name }
         guard let first = entity(names[1]) else { return nil }
         switch names.count {
@@ -40,8 +42,12 @@ enum FormCoding {
         var value: String
     }
 
+    /// Whether it is written in ASCII, as whatever is percent-encoded; else it would take long to take some of it apart.
+    static func isASCII(_ text: String) -> Bool { text.utf8.allSatisfy { $0 < 0x80 } }
+
     /// The items of a query, in order; `nil` if one is no UTF-8 or a percent sign stands alone.
     static func items(_ query: String) -> [Item]? {
+        guard isASCII(query) else { return nil }
         var items: [Item] = []
         for part in query.split(separator: "&") {
             let sides = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)

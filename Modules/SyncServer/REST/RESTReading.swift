@@ -47,6 +47,9 @@ struct RESTReading {
                 throw .malformed("the query is not form-encoded UTF-8")
             }
             for item in items {
+                guard item.name.isStreamSafe, item.value.isStreamSafe else {
+                    throw .malformed("more than \(String.mostMarks) marks in a row")
+                }
                 switch item.name {
                 case "since":
                     guard let number = Int64(item.value), number >= 0 else { throw .malformed("since is no version") }

@@ -66,7 +66,11 @@ struct RESTWriting {
         digest.add(text: request.path)
         digest.add(text: request.query)
         do {
-            digest.add(value: try FieldValue(json: request.body))
+            var reader = JSONReader(request.body)
+            reader.wantsStreamSafeNames = true
+            let value = try reader.readValue()
+            try reader.finish()
+            digest.add(value: value)
         } catch {
             digest.add(bytes: request.body)
         }

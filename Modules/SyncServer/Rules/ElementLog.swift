@@ -30,18 +30,25 @@ struct ElementLog: Sendable, Hashable {
     /// Where each element stands in `entries`.
     private var places: [SetElement: Int] = [:]
     /// How many of them are taken out.
-    private var absent = 0
+    private(set) var absent = 0
+    /// The place of the last of them.
+    private(set) var greatest: WriteTag?
 
     init(entries: [Entry] = []) {
         self.entries = entries
         absent = entries.count { !$0.isPresent }
+        greatest = entries.lazy.map(\.tag).max()
         for (index, entry) in entries.enumerated() { places[SetElement(entry.element)] = index }
     }
 
-    var greatest: WriteTag? { entries.lazy.map(\.tag).max() }
+    /// How many elements are put in above a place; above none, all.
+    func present(above floor: WriteTag?) -> Int {
+        floor.map { floor in entries.count { $0.isPresent && floor < $0.tag } } ?? entries.count - absent
+    }
 
     /// Takes note of one putting in or taking out; `false` if a later one of the same element stands.
     mutating func note(_ element: FieldValue, isPresent: Bool, at tag: WriteTag, index: Int) -> Bool {
+        greatest = greatest.latest(tag)
         guard let place = places[SetElement(element)] else {
             places[SetElement(element)] = entries.count
             let puts = isPresent ? [Put(tag: tag, index: index)] : []
@@ -80,17 +87,26 @@ struct ElementLog: Sendable, Hashable {
     }
 
     /// The array: what the plain write holds, then what was put in since, in order of first putting in.
-    func applied(to plain: FieldValue) -> FieldValue {
+    ///
+    /// - Parameter isDistinct: Whether it is known that the plain write holds nothing twice.
+    func applied(to plain: FieldValue, isDistinct: Bool) -> FieldValue {
         var array: [FieldValue] = []
+        var isHeld = [Bool](repeating: false, count: entries.count)
         var seen: Set<SetElement> = []
         if case .array(let elements) = plain {
-            for element in elements where seen.insert(SetElement(element)).inserted {
-                if let place = places[SetElement(element)], !entries[place].isPresent { continue }
-                array.append(element)
+            array.reserveCapacity(elements.count + entries.count)
+            for element in elements {
+                let key = SetElement(element)
+                if let place = places[key] {
+                    if entries[place].isPresent, !isHeld[place] { array.append(element) }
+                    isHeld[place] = true
+                } else if isDistinct || seen.insert(key).inserted {
+                    array.append(element)
+                }
             }
         }
-        let added = entries.filter { $0.isPresent && !seen.contains(SetElement($0.element)) }
-        array += added.sorted { $0.first < $1.first }.map(\.element)
+        let added = entries.indices.filter { entries[$0].isPresent && !isHeld[$0] }
+        array += added.sorted { entries[$0].first < entries[$1].first }.map { entries[$0].element }
         return .array(array)
     }
 }
@@ -103,19 +119,6 @@ extension ElementLog.Entry {
         let place = puts.firstIndex { put < $0 } ?? puts.count
         puts.insert(put, at: place)
         if puts.count > ElementLog.keptPuts { puts.removeLast() }
-    }
-}
-
-/// An element of a set, equal as JSON: `1` and `1.0` are one.
-struct SetElement: Hashable {
-    private let value: FieldValue
-
-    init(_ value: FieldValue) {
-        if case .double(let number) = value, let exact = Int64(exactly: number) {
-            self.value = .int(exact)
-        } else {
-            self.value = value
-        }
     }
 }
 

@@ -102,6 +102,12 @@ struct FieldList: Sendable {
         return Self.plainText(slot.value, in: text).map { .string($0) } ?? read(slot, in: text).value
     }
 
+    /// How many elements unions have noted of the field there, and the field's plain write has besides; 0 where none have.
+    func elementCount(at index: Int) -> Int {
+        let place = text == nil ? index : slots[index].place
+        return place < 0 ? 0 : made[place].elementCount
+    }
+
     /// A text in ASCII without escapes, which is its own bytes; `nil` for any other value.
     private static func plainText(_ value: Range<Int>, in text: JSONBytes) -> String? {
         text.withBytes(value) { bytes in

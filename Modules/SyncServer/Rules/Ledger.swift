@@ -2,8 +2,8 @@ internal import SyncCore
 
 /// The records that a request touches, and what it makes of them: parents, roots, versions.
 ///
-/// A value: a unit keeps a copy, and takes it back if one of its changes is not done. It hands out versions in the
-/// order in which records change, a parent before what is under it.
+/// A unit may be undone: what it touched is kept as it was before. It hands out versions in the order in which records
+/// change, a parent before what is under it.
 struct Ledger: Sendable {
     /// One record of the request.
     struct Entry: Sendable {
@@ -67,8 +67,8 @@ struct Ledger: Sendable {
     /// How many records the request had looked at.
     var looks: Int { entries.count + followed }
 
-    /// The first version that the unit in progress will give.
-    var unit: Int64 = 0
+    /// What the unit in progress must leave behind if it is undone; `nil` outside of units.
+    private var before: BeforeUnit?
     private let limits: RecordLimits
 
     init(
@@ -164,6 +164,61 @@ struct Ledger: Sendable {
             highestStamp: entry.state.highestStamp)
     }
 
+    // MARK: - Units
+
+    /// The ledger before a unit, as far as the unit has changed it.
+    private struct BeforeUnit {
+        let head: Int64
+        let entries: Int
+        let leavings: Int
+        /// Entries that were there, as they were.
+        var changed: [Int: Entry] = [:]
+        var childrenAdded: [(parent: Int, child: Int)] = []
+        var touchedRoots: [Int64] = []
+    }
+
+    /// The first version that the unit in progress gives; 0 outside of units.
+    private var unit: Int64 { before.map { $0.head + 1 } ?? 0 }
+
+    /// What is changed from here on may be undone.
+    mutating func beginUnit() {
+        before = BeforeUnit(head: head, entries: entries.count, leavings: leavings.count)
+    }
+
+    /// All of the unit stands.
+    mutating func endUnit() { before = nil }
+
+    /// Nothing of the unit has happened; what it looked at counts all the same.
+    mutating func undoUnit() {
+        guard let unit = before else { return }
+        before = nil
+        for (parent, child) in unit.childrenAdded { childrenAdded[parent]?.remove(child) }
+        for entry in entries[unit.entries...] { places[entry.key] = nil }
+        entries.removeSubrange(unit.entries...)
+        for (place, entry) in unit.changed { entries[place] = entry }
+        leavings.removeSubrange(unit.leavings...)
+        touchedRoots.subtract(unit.touchedRoots)
+        head = unit.head
+        last = nil
+    }
+
+    /// Notes an entry that is about to change, if a unit may have to undo that.
+    @inline(__always)
+    private mutating func keep(_ place: Int) {
+        if before != nil { keepForUnit(place) }
+    }
+
+    @inline(never)
+    private mutating func keepForUnit(_ place: Int) {
+        // Nothing of it is bound to a name: what is held twice would be copied to be changed.
+        guard let count = before?.entries, place < count, before?.changed[place] == nil else { return }
+        before?.changed[place] = entries[place]
+    }
+
+    private mutating func touch(root: Int64) {
+        if touchedRoots.insert(root).inserted { before?.touchedRoots.append(root) }
+    }
+
     // MARK: - Deciding
 
     /// What is asked of an entry as it was before a change: a copy of it would make the change copy all its fields.
@@ -195,9 +250,11 @@ struct Ledger: Sendable {
         }
         if let refusal = try refusal(of: change, entity, in: source) { return .rejected(refusal) }
         let place = known ?? add(change.record, entity, row: source.nextRow())
+        keep(place)
         let before = Past(of: place, in: entries)
         if let refusal = try limits.refusal(of: change, to: &entries[place]) { return .rejected(refusal) }
         let ruling = entries[place].state.apply(change)
+        if ruling.elements > 0 { try follow(elements: ruling.elements) }
         switch ruling.kind {
         case .rejected(let rejection): return .rejected(rejection)
         case .conflict: return .conflict(view(place))
@@ -214,6 +271,12 @@ struct Ledger: Sendable {
         return .applied(version: entries[place].version, overwrote: ruling.overwrote)
     }
 
+    /// Elements of a set that a change goes through count, sixteen for a record.
+    private mutating func follow(elements: Int) throws {
+        followed += elements / 16
+        guard followed <= mostFollowed else { throw Problem.tooMuchFollows(mostFollowed) }
+    }
+
     /// What makes a change impossible whatever the record holds.
     private mutating func refusal(
         of change: IncomingChange, _ entity: EntityRules, in source: some RecordSource
@@ -222,9 +285,12 @@ struct Ledger: Sendable {
             if protected.contains(field.name) {
                 return Rejection(code: .invalid, message: "the field is the server's own", field: field.name)
             }
-            guard let parent = entity.parents.first(where: { $0.field == field.name }), !field.new.isNull else {
-                continue
+            guard let parent = entity.parents.first(where: { $0.field == field.name }) else { continue }
+            // A create writes plainly whatever its rules say.
+            if change.operation == .update, field.rule == .sum || field.rule == .union {
+                return Rejection(code: .invalid, message: "a reference is written as a whole", field: field.name)
             }
+            if field.new.isNull { continue }
             guard case .string(let id) = field.new else {
                 return Rejection(code: .invalid, message: "the field holds an id, or null", field: field.name)
             }
@@ -274,7 +340,8 @@ struct Ledger: Sendable {
             let newParents = try parents(of: place, in: source)
             entries[place].parents = newParents
             for parent in newParents where !oldParents.contains(parent) {
-                childrenAdded[parent, default: []].insert(place)
+                let isNew = childrenAdded[parent, default: []].insert(place).inserted
+                if isNew { before?.childrenAdded.append((parent, place)) }
             }
         }
         let root = entries[root(of: place)].row
@@ -305,6 +372,7 @@ struct Ledger: Sendable {
                 let root = entries[root(of: child)].row
                 let isDead = isDead(child)
                 guard root != oldRoot || isDead != entries[child].isDead else { continue }
+                keep(child)
                 entries[child].root = root
                 entries[child].isDead = isDead
                 entries[child].isTouched = true
@@ -331,9 +399,9 @@ struct Ledger: Sendable {
         head += 1
         entries[place].version = head
         entries[place].unit = unit
-        touchedRoots.insert(entries[place].root)
+        touch(root: entries[place].root)
         if let oldRoot {
-            touchedRoots.insert(oldRoot)
+            touch(root: oldRoot)
             leavings.append(Leaving(root: oldRoot, row: entries[place].row, version: head))
         }
     }
@@ -342,7 +410,10 @@ struct Ledger: Sendable {
     ///
     /// Above a record that is noted all are noted: whoever gets another parent passes here again.
     private mutating func noteActivity(_ place: Int, and oldParents: [Int]) {
-        entries[place].hasActivity = true
+        if !entries[place].hasActivity {
+            keep(place)
+            entries[place].hasActivity = true
+        }
         // Nearly every record of a request stands under one that was noted for another.
         let isNoted =
             oldParents.allSatisfy { entries[$0].hasActivity }
@@ -351,6 +422,7 @@ struct Ledger: Sendable {
         var stack = oldParents + entries[place].parents
         while let above = stack.popLast() {
             guard !entries[above].hasActivity else { continue }
+            keep(above)
             entries[above].hasActivity = true
             stack += entries[above].parents
         }

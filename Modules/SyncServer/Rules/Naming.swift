@@ -18,11 +18,11 @@ final class Naming {
     }
 
     /// The change with the server's ids in place of those that it gave others for.
-    func rename(_ change: IncomingChange, rules: [String: EntityRules], in source: some RecordSource) throws
-        -> IncomingChange
-    {
+    ///
+    /// A record of which anything is known under the device's name, also from this very request, keeps that name.
+    func rename(_ change: IncomingChange, ledger: inout Ledger, in source: some RecordSource) throws -> IncomingChange {
         var change = change
-        for parent in rules[change.record.entity]?.parents ?? [] {
+        for parent in ledger.rules[change.record.entity]?.parents ?? [] {
             guard let index = change.fields.firstIndex(where: { $0.name == parent.field }) else { continue }
             change.fields[index].new = try rename(change.fields[index].new, of: parent.entity, in: source)
             change.fields[index].old = try change.fields[index].old.map {
@@ -31,7 +31,7 @@ final class Naming {
         }
         if let known = try present(change.record, in: source) {
             change.record = known
-        } else if change.operation == .create, try source.record(change.record) == nil {
+        } else if change.operation == .create, try ledger.find(change.record, in: source) == nil {
             change.record = RecordKey(change.record.entity, makeID())
         }
         return change

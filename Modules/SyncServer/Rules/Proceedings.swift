@@ -10,9 +10,10 @@ struct Proceedings {
 
     private(set) var ledger: Ledger
     private(set) var outcomes: [ChangeOutcome] = []
-    /// Bytes of verdicts given before that one request may ask for again; of more it is refused as a whole.
-    var mostRepeatedBytes = Int.max
-    private var repeatedBytes = 0
+    /// Bytes of verdicts given before that one request may ask for again, and of records that verdicts tell; of more it is refused
+    /// as a whole.
+    var mostVerdictBytes = Int.max
+    private var verdictBytes = 0
     private let isStrict: Bool
     private let policy: Policy?
     private let naming: Naming?
@@ -104,6 +105,8 @@ struct Proceedings {
             case .later(let seconds): return outcome(dirty, .retry(after: seconds))
             }
             let (decision, serverID) = try decide(change, in: source)
+            if case .merged(let record) = decision { try count(verdictBytes: record.leastBytes) }
+            if case .conflict(let record) = decision { try count(verdictBytes: record.leastBytes) }
             return ChangeOutcome(
                 dirty: dirty, decision: decision, isClamped: change.isClamped && decision.isDone, serverID: serverID,
                 isStored: decision.isDone || decision.isRejection, stamp: stamp(of: decision, change))
@@ -115,7 +118,7 @@ struct Proceedings {
         _ change: IncomingChange, in source: some RecordSource
     ) throws -> (Decision, serverID: String?) {
         guard let naming else { return (try ledger.decide(change, in: source), nil) }
-        let renamed = try naming.rename(change, rules: ledger.rules, in: source)
+        let renamed = try naming.rename(change, ledger: &ledger, in: source)
         let decision = try ledger.decide(renamed, in: source)
         guard change.operation == .create, renamed.record != change.record, decision.isDone else {
             return (decision, nil)
@@ -151,11 +154,15 @@ struct Proceedings {
             let rejection = Rejection(code: .keyReused, message: "the key was used with other content")
             return outcome(dirty, .rejected(rejection))
         }
-        repeatedBytes += known.members.utf8.count
-        guard repeatedBytes <= mostRepeatedBytes else { throw Problem.tooManyVerdictBytes(mostRepeatedBytes) }
+        try count(verdictBytes: known.members.utf8.count)
         var repeated = outcome(dirty, .duplicate(known))
         if repeated.decision.isDone { repeated.stamp = try stamp(ofRepeated: dirty, in: source) }
         return repeated
+    }
+
+    private mutating func count(verdictBytes bytes: Int) throws {
+        verdictBytes += bytes
+        guard verdictBytes <= mostVerdictBytes else { throw Problem.tooManyVerdictBytes(mostVerdictBytes) }
     }
 
     /// And what the sequence says.
@@ -212,15 +219,17 @@ struct Proceedings {
     private mutating func decideUnit(_ unit: ArraySlice<DirtyRecord>, isWhole: Bool, in source: some RecordSource)
         throws
     {
-        let before = self
+        let first = outcomes.count
         let namesBefore = aliases.count
-        ledger.unit = ledger.head + 1
+        let before = (notDone, createsNotDone, barrier, sequences)
+        ledger.beginUnit()
         for dirty in unit { try decideOne(dirty, in: source) }
-        ledger.unit = 0
-        var members = Array(outcomes[before.outcomes.count...])
+        var members = Array(outcomes[first...])
         let isDone = members.allSatisfy { $0.decision.isDone }
-        guard !isDone || !isWhole else { return }
-        self = before
+        guard !isDone || !isWhole else { return ledger.endUnit() }
+        ledger.undoUnit()
+        outcomes.removeSubrange(first...)
+        (notDone, createsNotDone, barrier, sequences) = before
         naming?.takeBack(to: namesBefore)
         for index in members.indices { members[index] = try afterUndoing(members[index], unit, in: source) }
         let hasRejection = !isWhole || members.contains { $0.decision.isRejection }

@@ -16,12 +16,15 @@ struct RecordRuling: Sendable {
     var isNothing: Bool
     /// The values that were replaced and were not the change's `old`.
     var overwrote: [(name: String, value: FieldValue)] = []
+    /// How many elements of sets it had to go through.
+    var elements: Int
 
-    init(_ kind: Kind, hasEffect: Bool, isAsSent: Bool = false, isNothing: Bool = false) {
+    init(_ kind: Kind, hasEffect: Bool, isAsSent: Bool = false, isNothing: Bool = false, elements: Int = 0) {
         self.kind = kind
         self.hasEffect = hasEffect
         self.isAsSent = isAsSent
         self.isNothing = isNothing
+        self.elements = elements
     }
 
     static func refused(_ code: Rejection.Code, _ message: String, field: String? = nil) -> RecordRuling {

@@ -55,4 +55,22 @@ struct RecordView: Sendable {
     /// Empty for a dead one.
     var fields: [(name: String, value: FieldValue)]
     var highestStamp: Stamp
+
+    /// About how many bytes it takes in an answer, and never more: told before it is written, so that a request that asks for too
+    /// much ends there.
+    var leastBytes: Int { fields.reduce(0) { $0 + $1.name.utf8.count + 4 + $1.value.leastBytes } }
+}
+
+extension FieldValue {
+    fileprivate var leastBytes: Int {
+        switch self {
+        case .null, .bool, .double: 1
+        // Of so many bits at least three in ten digits.
+        case .int(let number): max(0, 63 - number.magnitude.leadingZeroBitCount) * 3 / 10 + 1
+        case .string(let text): text.utf8.count + 2
+        case .data(let bytes): bytes.count
+        case .array(let elements): elements.reduce(1) { $0 + 1 + $1.leastBytes }
+        case .object(let members): members.reduce(1) { $0 + 4 + $1.key.utf8.count + $1.value.leastBytes }
+        }
+    }
 }

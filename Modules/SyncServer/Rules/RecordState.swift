@@ -110,16 +110,20 @@ struct RecordState: Sendable, Hashable {
     private mutating func createAgain(_ change: IncomingChange) -> RecordRuling {
         let revives = deleted.isBefore(change.tag)
         var isDone = true
+        var elements = 0
         for field in change.fields {
             let index = slot(for: field.name)
+            elements += fields.elementCount(at: index)
             if !fields[index].plainTag.isBefore(change.tag(of: field)) { isDone = false }
             _ = fields[index].write(field.new, at: change.tag(of: field))
         }
         noteCreate(change)
         if !change.fields.allSatisfy({ value(of: $0.name).isSame(as: $0.new) }) { isDone = false }
         // An older one counts as an update: the record lives only where a field of its own is newer than the delete.
-        guard revives else { return RecordRuling(isDone && !isDead ? .applied : .merged, hasEffect: !isDead) }
-        return RecordRuling(isDone ? .applied : .merged, hasEffect: true)
+        guard revives else {
+            return RecordRuling(isDone && !isDead ? .applied : .merged, hasEffect: !isDead, elements: elements)
+        }
+        return RecordRuling(isDone ? .applied : .merged, hasEffect: true, elements: elements)
     }
 
     /// - Parameter unwritten: fields that it names, and of which it is no plain write.
@@ -139,10 +143,10 @@ struct RecordState: Sendable, Hashable {
 
     /// Whether the record has these fields and no others, where null and absent are the same.
     private func holdsExactly(_ sent: [IncomingChange.Field]) -> Bool {
-        let have = fields.filter { !$0.value.isNull }
+        let have = fields.filter { !$0.isNull }
         let want = sent.filter { !$0.new.isNull }
         return have.count == want.count
-            && zip(have, want).allSatisfy { $0.name == $1.name && $0.value.isSame(as: $1.new) }
+            && zip(have, want).allSatisfy { $0.name == $1.name && $0.isSame(as: $1.new) }
     }
 
     // MARK: - Update
@@ -176,12 +180,12 @@ struct RecordState: Sendable, Hashable {
                     return .refused(.invalid, "the field holds no number to add to", field: field.name)
                 }
                 if let difference = Number.difference(old: field.old, new: field.new),
-                    now.exceedsRange(adding: difference)
+                    now.exceedsRange(adding: difference, at: change.tag(of: field))
                 {
                     return .refused(.invalid, "the sum is beyond 64 bits", field: field.name)
                 }
             case .check:
-                let isUnchanged = now.value.isSame(as: field.old ?? .null) || now.value.isSame(as: field.new)
+                let isUnchanged = now.isSame(as: field.old ?? .null) || now.isSame(as: field.new)
                 if !isUnchanged { return RecordRuling(.conflict, hasEffect: false) }
             }
         }
@@ -192,8 +196,10 @@ struct RecordState: Sendable, Hashable {
         _ field: IncomingChange.Field, of change: IncomingChange, into ruling: inout RecordRuling
     ) {
         let index = slot(for: field.name)
-        let before = fields.value(at: index)
         let tag = change.tag(of: field)
+        if field.rule == .union { return unite(field, at: index, tag, into: &ruling) }
+        ruling.elements += fields.elementCount(at: index)
+        let before = fields.value(at: index)
         let isDone: Bool
         switch field.rule {
         case .lastWriter:
@@ -211,14 +217,30 @@ struct RecordState: Sendable, Hashable {
             isDone = true
         case .sum:
             isDone = Number.difference(old: field.old, new: field.new).map { fields[index].add($0, at: tag) } ?? false
-        case .union:
-            let difference = SetDifference(old: field.old, new: field.new)
-            isDone = difference.map { fields[index].put(in: $0.added, out: $0.removed, at: tag) } ?? false
+        case .union: return
         }
         let after = fields.value(at: index)
         if isDone || !after.isSame(as: before) { ruling.hasEffect = true }
         if !isDone { ruling.kind = .merged }
         if !after.isSame(as: field.new) { ruling.isAsSent = false }
+    }
+
+    /// A union, without a look at what the set holds besides.
+    private mutating func unite(
+        _ field: IncomingChange.Field, at index: Int, _ tag: WriteTag, into ruling: inout RecordRuling
+    ) {
+        guard let difference = SetDifference(old: field.old, new: field.new) else { return }
+        let isNothing = difference.added.isEmpty && difference.removed.isEmpty
+        let replaced = isNothing ? .none : fields[index].inTheWayOfUnions
+        let shows = fields[index].shows(tag)
+        if fields[index].put(in: difference.added, out: difference.removed, at: tag) {
+            if let replaced { ruling.overwrote.append((field.name, replaced)) }
+        } else {
+            ruling.kind = .merged
+        }
+        // One element may have won where another has lost.
+        if isNothing || shows { ruling.hasEffect = true }
+        if !fields[index].isSame(as: field.new) { ruling.isAsSent = false }
     }
 
     // MARK: - Delete
@@ -228,8 +250,9 @@ struct RecordState: Sendable, Hashable {
         deleted = deleted.latest(change.tag)
         var isOther = false
         if change.tag.isEarlier(than: firstDeleted) {
+            let began = reset
             firstDeleted = change.tag
-            if reset != nil {
+            if reset != began {
                 let before = fields.map(\.value)
                 setFloors()
                 isOther = zip(before, fields).contains { !$0.isSame(as: $1.value) }

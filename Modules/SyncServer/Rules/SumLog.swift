@@ -1,17 +1,34 @@
 internal import SyncCore
 
 /// A number of a sum: an exact integer while all are, else a double.
+///
+/// Integers have 128 bits, so that a total is exact whatever the order in which it comes about; only what is shown has 64.
 enum Number: Sendable, Hashable {
-    case int(Int64)
+    case int(Int128)
     case double(Double)
 
     /// The number in a value; `nil` for anything else.
     init?(_ value: FieldValue) {
         switch value {
-        case .int(let number): self = .int(number)
+        case .int(let number): self = .int(Int128(number))
         case .double(let number): self = .double(number)
         default: return nil
         }
+    }
+
+    /// A number as ``kept`` has it.
+    init?(kept value: FieldValue) {
+        if case .string(let digits) = value, let number = Int128(digits) {
+            self = .int(number)
+        } else {
+            self.init(value)
+        }
+    }
+
+    /// As it is kept: digits where 64 bits do not hold it.
+    var kept: FieldValue {
+        guard case .int(let number) = self, Int64(exactly: number) == nil else { return fieldValue }
+        return .string(String(number))
     }
 
     var asDouble: Double {
@@ -21,9 +38,10 @@ enum Number: Sendable, Hashable {
         }
     }
 
+    /// Beyond 64 bits it stays at the end of them, so that the result is a value whatever came.
     var fieldValue: FieldValue {
         switch self {
-        case .int(let number): .int(number)
+        case .int(let number): .int(Int64(clamping: number))
         case .double(let number): .double(number)
         }
     }
@@ -32,8 +50,7 @@ enum Number: Sendable, Hashable {
     static func difference(old: FieldValue?, new: FieldValue) -> Number? {
         guard let after = Number(nullAsZero: new), let before = Number(nullAsZero: old ?? .null) else { return nil }
         if case .int(let a) = after, case .int(let b) = before {
-            let (difference, overflow) = a.subtractingReportingOverflow(b)
-            return overflow ? nil : .int(difference)
+            return Int64(exactly: a - b) == nil ? nil : .int(a - b)
         }
         let difference = after.asDouble - before.asDouble
         return difference.isFinite ? .double(difference) : nil
@@ -47,12 +64,9 @@ enum Number: Sendable, Hashable {
         }
     }
 
-    /// The sum; beyond the range it stays at the end of it, so that the result is a value whatever came.
+    /// The sum. Integers of 64 bits, added, never pass 128; a double beyond the range stays at the end of it.
     func adding(_ other: Number) -> Number {
-        if case .int(let a) = self, case .int(let b) = other {
-            let (sum, overflow) = a.addingReportingOverflow(b)
-            return .int(overflow ? (b < 0 ? .min : .max) : sum)
-        }
+        if case .int(let a) = self, case .int(let b) = other { return .int(a + b) }
         let sum = asDouble + other.asDouble
         return .double(sum.isFinite ? sum : (sum < 0 ? -Double.greatestFiniteMagnitude : .greatestFiniteMagnitude))
     }
@@ -95,7 +109,10 @@ struct SumLog: Sendable, Hashable {
     }
 
     /// The value: the plain one, or 0 where that is no number, and every sum in order.
-    func applied(to plain: FieldValue) -> FieldValue {
-        entries.reduce(Number(plain) ?? .int(0)) { $0.adding($1.difference) }.fieldValue
+    func applied(to plain: FieldValue) -> FieldValue { total(from: plain).fieldValue }
+
+    /// As much as it comes to, beyond 64 bits, too.
+    func total(from plain: FieldValue) -> Number {
+        entries.reduce(Number(plain) ?? .int(0)) { $0.adding($1.difference) }
     }
 }

@@ -42,7 +42,7 @@ extension SyncService {
             ledger: ledger,
             isStrict: request.isStrict, naming: configuration.makesIDs ? Naming { self.makeRecordID() } : nil,
             policy: policy(account.name))
-        proceedings.mostRepeatedBytes = request.dirty.count > 1 ? configuration.limits.verdictBytes : .max
+        proceedings.mostVerdictBytes = request.dirty.count > 1 ? configuration.limits.verdictBytes : .max
         try proceedings.decide(request.dirty, in: source)
         source.end()
         let members = try write(proceedings, &account, now, store)

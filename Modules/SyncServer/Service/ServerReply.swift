@@ -102,9 +102,10 @@ public struct RESTRequest: Sendable, Hashable {
         self.body = body
     }
 
+    /// Stream-safe, since it is taken apart and compared.
     subscript(header name: String) -> String? {
         let wanted = name.lowercased()
-        return headers.first { $0.name.lowercased() == wanted }?.value
+        return headers.first { $0.name.lowercased() == wanted }?.value.streamSafe
     }
 }
 

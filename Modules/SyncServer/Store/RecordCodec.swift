@@ -32,7 +32,7 @@ enum RecordCodec {
             writer.beginArray()
             for entry in sums.entries {
                 tag(entry.tag, &writer)
-                try writer.value(entry.difference.fieldValue)
+                try writer.value(entry.difference.kept)
             }
             writer.endArray()
         }
@@ -174,7 +174,7 @@ enum RecordCodec {
         try reader.beginArray()
         while try reader.nextElement() {
             let tag = try tag(&reader)
-            guard try reader.nextElement(), let number = Number(try reader.readValue()) else {
+            guard try reader.nextElement(), let number = Number(kept: try reader.readValue()) else {
                 throw Damaged(reason: "a sum without a number")
             }
             entries.append(SumLog.Entry(tag: tag, difference: number))

@@ -49,7 +49,7 @@ struct ChangeReader {
         let start = reader.offset
         try reader.beginObject()
         while let tag = try reader.nextTag() { try member(Member(rawValue: tag), &reader, &draft) }
-        if reader.takeUnfit() != nil { draft.refuse("a value does not fit: a number beyond 64 bits, or no base64") }
+        if let unfit = reader.takeUnfit() { draft.refuse("a value does not fit: \(Self.fault(unfit))") }
         guard let id = draft.id else { throw Problem.malformed("a change has no changeID") }
         return finish(&draft, id: id, size: reader.offset - start)
     }
@@ -72,7 +72,8 @@ struct ChangeReader {
             if try reader.readNull() { break }
             draft.baseVersion = try integer("baseVersion", &reader, &draft)
         case .transaction: draft.unit = try optionalText("transaction", &reader, &draft)
-        case .intent: draft.intent = try optionalText("intent", &reader, &draft)
+        // Compared with nothing, and kept as it is.
+        case .intent: draft.intent = try optionalText("intent", &reader, &draft, isWord: false)
         case .fields: try fields(&reader, &draft)
         case nil:
             try reader.skipValue()
@@ -80,17 +81,26 @@ struct ChangeReader {
         }
     }
 
-    private func text(_ name: String, _ reader: inout JSONReader, _ draft: inout Draft) throws -> String? {
+    private func text(
+        _ name: String, _ reader: inout JSONReader, _ draft: inout Draft, isWord: Bool = true
+    ) throws -> String? {
         guard try reader.peek() == .string else {
             draft.refuse("\(name) is no string")
             try reader.skipValue()
             return nil
         }
-        return try reader.readString()
+        return isWord ? try reader.readWord() : try reader.readString()
     }
 
-    private func optionalText(_ name: String, _ reader: inout JSONReader, _ draft: inout Draft) throws -> String? {
-        try reader.readNull() ? nil : text(name, &reader, &draft)
+    private static func fault(_ unfit: JSONFailure) -> String {
+        unfit.kind == .text
+            ? "a name with more than \(String.mostMarks) marks in a row" : "a number beyond 64 bits, or no base64"
+    }
+
+    private func optionalText(
+        _ name: String, _ reader: inout JSONReader, _ draft: inout Draft, isWord: Bool = true
+    ) throws -> String? {
+        try reader.readNull() ? nil : text(name, &reader, &draft, isWord: isWord)
     }
 
     private func integer(_ name: String, _ reader: inout JSONReader, _ draft: inout Draft) throws -> Int64? {
@@ -116,6 +126,7 @@ struct ChangeReader {
         var isSorted = true
         try reader.beginObject()
         while let name = try reader.nextKey() {
+            if let unfit = reader.takeUnfit() { draft.refuse(Self.fault(unfit)) }
             guard try reader.peek() == .object else {
                 draft.refuse("the field is no object", field: name)
                 try reader.skipValue()
@@ -169,9 +180,7 @@ struct ChangeReader {
         if reader.offset - start > limits.fieldBytes, size(of: value) > limits.fieldBytes {
             draft.refuse("the field has more than \(limits.fieldBytes) bytes", field: name, code: .tooLarge)
         }
-        if reader.takeUnfit() != nil {
-            draft.refuse("a number beyond 64 bits, or no base64", field: name)
-        }
+        if let unfit = reader.takeUnfit() { draft.refuse(Self.fault(unfit), field: name) }
         return value
     }
 

@@ -13,6 +13,7 @@ struct SyncRequestReader {
         do {
             var reader = JSONReader(body, maximumDepth: limits.depth)
             reader.refusesUnfitNumbers = false
+            reader.wantsStreamSafeNames = true
             reader.tags = ChangeReader.names
             let request = try members(of: &reader)
             try reader.finish()
@@ -39,9 +40,9 @@ struct SyncRequestReader {
             case "cycleID":
                 request.cycleID = try reader.readString()
                 hasCycle = !request.cycleID.isEmpty
-            case "deviceID": request.deviceID = try reader.readString()
-            case "dataset": request.dataset = try optional(&reader) { reader throws in try reader.readString() }
-            case "epoch": request.epoch = try optional(&reader) { reader throws in try reader.readString() }
+            case "deviceID": request.deviceID = try reader.readWord()
+            case "dataset": request.dataset = try optional(&reader) { reader throws in try reader.readWord() }
+            case "epoch": request.epoch = try optional(&reader) { reader throws in try reader.readWord() }
             case "lastSyncVersion":
                 request.lastSyncVersion = try optional(&reader) { reader throws in
                     try number(&reader, "lastSyncVersion")
@@ -59,7 +60,7 @@ struct SyncRequestReader {
                 guard limit >= 1 else { throw Problem.malformed("limit is below 1") }
                 request.limit = Int(min(limit, Int64(limits.greatestPage)))
             case "order":
-                let order = try optional(&reader) { reader throws in try reader.readString() } ?? "causal"
+                let order = try optional(&reader) { reader throws in try reader.readWord() } ?? "causal"
                 guard order == "causal" || order == "strict" else { throw Problem.malformed("order is not known") }
                 request.isStrict = order == "strict"
             case "dirtyRecords":
@@ -116,6 +117,8 @@ struct SyncRequestReader {
         var keys = Distinct<String>()
         let changes = ChangeReader(limits: limits, nowMilliseconds: nowMilliseconds, device: device)
         try reader.beginArray()
+        // What did not fit before was no change's.
+        _ = reader.takeUnfit()
         while try reader.nextElement() {
             guard records.count < limits.dirtyRecords else {
                 throw Problem.tooLarge("more than \(limits.dirtyRecords) changes")

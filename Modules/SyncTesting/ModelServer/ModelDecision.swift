@@ -37,6 +37,10 @@ struct ModelDecision {
             guard let record = state.records[change.record], record.exists else {
                 return .rejected(Rejection(code: .notFound, message: "no \(change.record)"))
             }
+            if let field = sharedReference(in: change, entity: entity) {
+                let message = "a reference is written as a whole"
+                return .rejected(Rejection(code: .invalid, message: message, field: field))
+            }
             if let missing = missingParent(of: change, entity: entity, in: state) { return .rejected(missing) }
             return write(change, device: device, to: record, in: &state)
         case .create:
@@ -46,6 +50,16 @@ struct ModelDecision {
 
     private func isWellFormed(_ change: Change) -> Bool {
         change.operation == .update ? !change.fields.isEmpty : true
+    }
+
+    /// A reference to a parent that is to be added to, or put into; it is one id, or none.
+    private func sharedReference(in change: Change, entity: EntitySchema) -> String? {
+        entity.parents.map(\.name).first { name in
+            switch change.fields[name]?.rule {
+            case .sum, .union: true
+            case .lastWriter, .check, nil: false
+            }
+        }
     }
 
     private func missingParent(of change: Change, entity: EntitySchema, in state: ModelState) -> Rejection? {
@@ -116,13 +130,21 @@ struct ModelDecision {
         _ change: Change, device: String, to record: ModelRecord, in state: inout ModelState
     ) -> Verdict {
         let before = record.fields
-        for name in change.fields.keys {
-            guard let delta = change.fields[name], delta.rule == .check else { continue }
+        for name in change.fields.keys.sorted() where change.operation == .update {
+            guard let delta = change.fields[name] else { continue }
             let present = before[name] ?? .null
-            if !present.isSame(as: delta.old ?? .null), !present.isSame(as: delta.new), change.operation == .update,
-                let seen = state.seen(change.record)
-            {
-                return .conflict(record: seen)
+            switch delta.rule {
+            case .lastWriter, .union: continue
+            case .sum:
+                let place = order(change, delta.stamp, device: device)
+                guard let refusal = refusal(of: delta, at: place, to: name, in: record) else { continue }
+                return .rejected(Rejection(code: .invalid, message: refusal, field: name))
+            case .check:
+                if !present.isSame(as: delta.old ?? .null), !present.isSame(as: delta.new),
+                    let seen = state.seen(change.record)
+                {
+                    return .conflict(record: seen)
+                }
             }
         }
         var next = record
@@ -151,6 +173,23 @@ struct ModelDecision {
         return verdict(change, before: before, mine: mine, in: state)
     }
 
+    /// Why a sum cannot be added: the value is no number, or it would go further beyond 64 bits.
+    private func refusal(
+        of delta: FieldDelta, at place: WriteOrder, to name: String, in record: ModelRecord
+    ) -> String? {
+        switch record.value(of: name) {
+        case .null, .int, .double: break
+        default: return "the field holds no number"
+        }
+        let write = ModelRecord.FieldWrite(order: place, delta: delta)
+        var next = record
+        next.writes[name, default: []].append(write)
+        guard !next.isOverruled(write, of: name), let now = record.total(of: name), let then = next.total(of: name)
+        else { return nil }
+        let isBeyond = then > now ? then > Int128(Int64.max) : then < now && then < Int128(Int64.min)
+        return isBeyond ? "the sum is beyond 64 bits" : nil
+    }
+
     private func verdict(
         _ change: Change, before: [String: FieldValue], mine: [String: ModelRecord.FieldWrite], in state: ModelState
     ) -> Verdict {
@@ -160,8 +199,12 @@ struct ModelDecision {
         let lost = mine.contains { name, write in record.isOverruled(write, of: name) }
         guard !lost, seen.presence == .live else { return .merged(record: seen) }
         var overwrote: [String: FieldValue] = [:]
-        for (name, write) in mine where write.delta.rule == .lastWriter && change.operation == .update {
+        for (name, write) in mine where change.operation == .update {
             let present = before[name] ?? .null
+            switch (write.delta.rule, present) {
+            case (.sum, _), (.check, _), (.union, .null), (.union, .array): continue
+            case (.lastWriter, _), (.union, _): break
+            }
             if !present.isSame(as: write.delta.old ?? .null), !present.isSame(as: write.delta.new) {
                 overwrote[name] = present
             }

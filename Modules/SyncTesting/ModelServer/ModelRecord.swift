@@ -91,10 +91,15 @@ struct ModelRecord: Sendable {
         creates.append(Create(order: create, names: Set(fields.keys)))
     }
 
-    func value(of name: String) -> FieldValue {
+    func value(of name: String) -> FieldValue { fold(name).value }
+
+    /// What whole numbers come to, beyond 64 bits, too; `nil` where the value is none.
+    func total(of name: String) -> Int128? { fold(name).total }
+
+    private func fold(_ name: String) -> FieldFold {
         var fold = FieldFold()
         for write in ordered(name) { fold.add(write.delta) }
-        return fold.value
+        return fold
     }
 
     /// Whether somebody else's write stands above this one of the field, so that it does not show.
@@ -120,6 +125,8 @@ struct ModelRecord: Sendable {
 /// The value of a field after its writes, one by one in their order.
 struct FieldFold {
     private var plain: FieldValue = .null
+    /// A sum of whole numbers as it is; what is shown stays within 64 bits, but what comes next is added to this.
+    private var whole: Int128?
     /// For `union`: every element ever put in since the last plain write, and whether it is in now.
     private var elements: [(value: FieldValue, isIn: Bool)]?
 
@@ -128,14 +135,23 @@ struct FieldFold {
         return .array(elements.filter(\.isIn).map(\.value))
     }
 
+    var total: Int128? { elements == nil ? whole ?? Self.whole(plain) : nil }
+
     mutating func add(_ delta: FieldDelta) {
         switch delta.rule {
         case .lastWriter, .check:
             plain = delta.new
-            elements = nil
+            (whole, elements) = (nil, nil)
         case .sum:
-            plain = LastWriterDeltas().rebase(delta, onto: value)
-            elements = nil
+            // A set is nothing to add to.
+            guard elements == nil else { return }
+            if let total, let old = Self.whole(delta.old ?? .null), let new = Self.whole(delta.new) {
+                whole = total + new - old
+                plain = .int(Int64(clamping: total + new - old))
+            } else {
+                plain = LastWriterDeltas().rebase(delta, onto: value)
+                whole = nil
+            }
         case .union:
             var list = elements ?? Self.list(value)
             let effect = UnionEffect(delta)
@@ -150,6 +166,14 @@ struct FieldFold {
                 }
             }
             elements = list
+        }
+    }
+
+    private static func whole(_ value: FieldValue) -> Int128? {
+        switch value {
+        case .null: 0
+        case .int(let number): Int128(number)
+        default: nil
         }
     }
 

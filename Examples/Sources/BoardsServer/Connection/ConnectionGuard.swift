@@ -141,7 +141,9 @@ final class ConnectionGuard: ChannelDuplexHandler {
         case .head(let head):
             guard case .waiting = phase.phase else { return }
             version = head.version
-            guard Self.namesOneHost(head) else { return perform(phase.garbage(now: now(context)), context: context) }
+            guard Self.namesOneHost(head), Self.isShort(head) else {
+                return perform(phase.garbage(now: now(context)), context: context)
+            }
             declaredBytes = head.headers.first(name: "content-length").flatMap { Int($0) } ?? 0
             // After an upgrade that nobody takes, the parser reads no further request.
             let isUpgrade = head.headers.contains(name: "upgrade")
@@ -177,6 +179,14 @@ final class ConnectionGuard: ChannelDuplexHandler {
         }
         return hosts == 1 || (hosts == 0 && head.version == .http1_0)
     }
+
+    /// Whether what stands in the head takes no time to compare. Swift puts the accents of a text in their order for it, and of
+    /// thousands in a row that takes seconds; a head is ASCII, and other texts in it are short.
+    private static func isShort(_ head: HTTPRequestHead) -> Bool {
+        isASCII(head.uri) && head.headers.allSatisfy { $0.value.utf8.count <= 256 || isASCII($0.value) }
+    }
+
+    private static func isASCII(_ text: String) -> Bool { text.utf8.allSatisfy { $0 < 0x80 } }
 
     private func keepSmall(_ piece: ByteBuffer) {
         smallBytes += piece.readableBytes
