@@ -391,8 +391,16 @@ final class SliceApplier {
     private func wait(_ below: [ServerRecord]) throws {
         for each in tables.values { each.forgetKnown() }
         for each in below {
-            try context.changes.hold(db, each, .missingParent)
             hasHeld = true
+            // The server has it where it can stand, and a create of its id was made where something left: it comes with the end of that.
+            if let table = try table(each.key.entity), try table.missing(each.key, each.fields) == nil,
+                try Base.hasRemaining(db, each.key)
+            {
+                let detail = "what was made here of its id refers to what is not here"
+                try HeldRecords.hold(db, each, .unsent, detail: detail)
+            } else {
+                try context.changes.hold(db, each, .missingParent)
+            }
         }
     }
 

@@ -8,7 +8,7 @@ struct NeedGraph {
     /// What needs a record's create: later changes of the record, and what refers to it.
     private var needing: [RecordKey: [Place]] = [:]
 
-    /// Where a record is made that is made more than once, in order: what is written behind the second create needs that one.
+    /// Where a record is made anew, in order: what is written behind the second create needs that one.
     private var makings: [RecordKey: [Int64]] = [:]
 
     private struct Place {
@@ -34,13 +34,13 @@ struct NeedGraph {
     }
 
     private mutating func readMakings(_ db: Database) throws {
-        let sql = """
-            SELECT entity, id, position FROM sync_change WHERE operation = 0 AND (entity, id) IN (
-              SELECT entity, id FROM sync_change WHERE operation = 0 GROUP BY entity, id HAVING count(*) > 1)
-            ORDER BY position
-            """
+        var seen: Set<RecordKey> = []
+        let sql = "SELECT entity, id, position FROM sync_change WHERE position > 0 AND operation = 0 ORDER BY position"
         let rows = try Row.fetchCursor(db.cachedStatement(sql: sql))
-        while let row = try rows.next() { makings[RecordKey(row[0], row[1]), default: []].append(row[2]) }
+        while let row = try rows.next() {
+            let record = RecordKey(row[0], row[1])
+            if !seen.insert(record).inserted { makings[record, default: []].append(row[2]) }
+        }
     }
 
     /// What the waiting changes of an entity refer to.

@@ -25,6 +25,8 @@ struct RecordWork {
     private let unsure: Set<Int64>
     /// Positions of changes whose deltas were rewritten here.
     private var rewritten: Set<Int64> = []
+    /// The row shows what was made here, under the id of a record that the server has.
+    private(set) var isTaken = false
     /// Changes that came to nothing when another was taken out: the caller takes them out of the queue.
     private(set) var emptied: [StoredChange] = []
 
@@ -56,6 +58,7 @@ struct RecordWork {
         {
             work.wasLive = true
         }
+        work.isTaken = row != nil && work.base.isLive && changes.first?.operation == .create
         return work
     }
 

@@ -33,6 +33,7 @@ struct RowsAtRest {
                 for work in waiting {
                     let reason: ChangeTable.HoldReason = try isStray(db, work) ? .strayed : .missingParent
                     try hold(db, work, work.base.isLive ? reason : .unsentUnder)
+                    if work.isTaken, work.changes.isEmpty { try hide(db, work, &touched) }
                 }
                 break
             }
@@ -127,6 +128,18 @@ struct RowsAtRest {
         try RowWriter.applying(db) { touched += try family.removeRows(db, under: work.record) }
         if try work.writeRow(db) { touched.append(work.record) }
         // Nobody said that these are dead: each waits for its own tombstone, or for its parent to come back.
+        for record in below { try table.hold(db, record, .missingParent) }
+    }
+
+    /// The create that the row shows was given up, and the server's record of that id does not show before its parent is here.
+    private func hide(_ db: Database, _ work: RecordWork, _ touched: inout [RecordKey]) throws {
+        let family = Family(schema: table.schema)
+        guard try !family.hasUnsent(db, under: work.record) else { return }
+        let below = try family.known(db, under: work.record)
+        try RowWriter.applying(db) {
+            touched += try family.removeRows(db, under: work.record)
+            if try RowWriter(work.entity).delete(db, work.record.id) { touched.append(work.record) }
+        }
         for record in below { try table.hold(db, record, .missingParent) }
     }
 

@@ -110,11 +110,18 @@ extension Settling {
     /// Takes changes out as if they had never been made; their rows go back to base plus what remains.
     /// - Parameter isDecided: whether the server surely did nothing of them.
     mutating func takeBack(_ db: Database, _ changes: [StoredChange], isDecided: Bool) throws {
+        let creates = Dictionary(
+            changes.lazy.filter { $0.operation == .create }.map { ($0.record, $0.position) }, uniquingKeysWith: min)
         for change in changes.reversed() {
             let isUndone = change.state == .pending || change.state == .blocked || (isDecided && change.wasSent)
             if change.operation == .update, isUndone { try endInverse(db, of: change) }
             if var work = try takeWork(db, change.record) {
-                work.takeOut(change.key)
+                // Its create goes, too: what was made anew behind it makes the record still.
+                if change.operation == .delete, let create = creates[change.record], create < change.position {
+                    work.remove(change.key)
+                } else {
+                    work.takeOut(change.key)
+                }
                 if change.operation == .create {
                     for key in work.hideKept() { try Failures.hide(db, key: key) }
                 }

@@ -22,6 +22,8 @@ struct DeviceFacts {
     /// The parents that rows had which were deleted here or moved away, where something is held for what is unsent under it: no row
     /// tells any more, and the row above goes with the engine's next step.
     let parentsBefore: Set<RecordKey>
+    /// Those that ended here, by a durable event.
+    let ended: Set<String>
     let failures: Set<String>
     /// Those that were set aside since their record left the scopes.
     let left: Set<String>
@@ -63,6 +65,11 @@ struct DeviceFacts {
         self.held = held
         self.heldForUnsent = heldForUnsent
         parentsBefore = try heldForUnsent.isEmpty ? [] : Self.parentsBefore(db, schema, &parsed)
+        var ended: Set<String> = []
+        try PlainRows(db, "SELECT key FROM sync_event WHERE kind = 'cancelled' AND key IS NOT NULL").forEach { row in
+            ended.insert(row.text(0))
+        }
+        self.ended = ended
         var (failures, left): (Set<String>, Set<String>) = ([], [])
         try PlainRows(db, "SELECT key, reason ->> '$.code' FROM sync_failure").forEach { row in
             failures.insert(row.text(0))

@@ -117,10 +117,11 @@ struct Ledger {
                         (queued.contains($0) || !known.contains($0)) && self.heir(of: $0) != key
                             && !(entry.operation == .delete && entries[$0]?.operation == .create)
                     }
-                if let heir {
-                    absorbed[key] = heir
-                } else if endsItsCreate(entry, at: place, of: keys, facts, accepted, refused) {
+                if endsItsCreate(entry, at: place, of: keys, facts, accepted, refused) {
                     fates[key] = .cancelled
+                } else if let heir {
+                    // What ended with a refused create is in no later life of its record.
+                    if facts.ended.contains(key) { fates[key] = .cancelled } else { absorbed[key] = heir }
                 } else if entry.operation != .delete || facts.rows.rows[record] != nil
                     || !wasMade(record, accepted)
                 {
@@ -155,10 +156,10 @@ struct Ledger {
         }
     }
 
-    /// Whether a create came behind a delete that was refused, and says what is there again without it: nothing is left of it.
+    /// Whether a create came behind a delete that was refused or taken back, and says what is there again without it: nothing is left of it.
     private func isBack(_ entry: Entry, _ keys: [String], _ facts: DeviceFacts, _ refused: Set<String>) -> Bool {
         guard entry.operation == .create, let row = facts.rows.rows[entry.record] else { return false }
-        return keys.contains { entries[$0]?.operation == .delete && refused.contains($0) }
+        return keys.contains { entries[$0]?.operation == .delete && (refused.contains($0) || fates[$0] != nil) }
             && entry.values.allSatisfy { (row[$0.key] ?? .null).isSame(as: $0.value) }
     }
 

@@ -23,8 +23,9 @@ public struct SimulationOptions: Sendable {
     /// What the devices' app declares, and what an app declares that is one version behind.
     public private(set) var schema: Schema
     private(set) var older: Schema
-    /// Other apps with the same entities, which some seeds have.
-    private let others: [(schema: Schema, older: Schema)]
+    /// The same app with what some seeds have otherwise.
+    private let keeping: (schema: Schema, older: Schema)?
+    private let nested: (schema: Schema, older: Schema)?
     /// What most devices' files begin as.
     let templates = DeviceTemplates()
 
@@ -51,15 +52,18 @@ public struct SimulationOptions: Sendable {
         (schema, older) = try versions(entities)
         // A user's own entities are run as they are declared.
         let isOurs = entities == SimulationSchema.entities
-        let others = isOurs ? [SimulationSchema.keeping(entities), SimulationSchema.nested(entities)] : []
-        self.others = try others.map(versions)
+        keeping = try isOurs ? versions(SimulationSchema.keeping(entities)) : nil
+        nested = try isOurs ? versions(SimulationSchema.nested(entities)) : nil
     }
 
     /// As one seed has it: three of ten have another app.
-    func varied(by seed: UInt64) -> SimulationOptions {
+    /// - Parameter choosesRoots: whether devices hold a part of the roots: there no record has parents under several of them.
+    func varied(by seed: UInt64, choosesRoots: Bool) -> SimulationOptions {
         var options = self
         var chance = SeededGenerator(seed: seed, stream: 7)
-        if chance.chance(0.3), !others.isEmpty { (options.schema, options.older) = chance.pick(others) }
+        guard chance.chance(0.3) else { return options }
+        let others = [keeping, choosesRoots ? nil : nested].compactMap { $0 }
+        if !others.isEmpty { (options.schema, options.older) = chance.pick(others) }
         return options
     }
 

@@ -1,6 +1,11 @@
 import SyncTesting
 
 extension FaultTape {
+    /// Whether some devices hold a part of the roots.
+    var choosesRoots: Bool {
+        entries.contains { if case .timed(_, .scopes) = $0.fault { true } else { false } }
+    }
+
     /// When a seed's users choose what their devices hold, and move things between roots: a tape of its own, so that it moves
     /// nothing on the others.
     static func scopeFaults(_ seed: UInt64, _ devices: Int, _ duration: Int64) -> [Fault] {

@@ -37,13 +37,13 @@ final class World {
     var powerless: Set<Int> = []
 
     init(seed: UInt64, options: SimulationOptions) throws {
-        let options = options.varied(by: seed)
+        workload = WorkloadTape(seed: seed)
+        faults = FaultTape(seed: seed, devices: workload.devices, duration: workload.duration)
+        let options = options.varied(by: seed, choosesRoots: faults.choosesRoots)
         self.seed = seed
         self.options = options
         executor = SeededExecutor(seed: seed)
         record = Record(executor: executor, keepsLines: options.keepsTrace, onLine: options.onLine)
-        workload = WorkloadTape(seed: seed)
-        faults = FaultTape(seed: seed, devices: workload.devices, duration: workload.duration)
         limits = RequestLimits(seed: seed)
         restarts = SeededGenerator(seed: seed, stream: 3)
         powers = SeededGenerator(seed: seed, stream: 6)
