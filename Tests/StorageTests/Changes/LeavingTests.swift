@@ -143,6 +143,22 @@ struct LeavingTests {
 
     // MARK: Moved, unsent, to where something left
 
+    @Test("DL-13 DAT-07 what was made of a taken id in a list that left, given up, is where the server has it (seed 2201)")
+    func madeWhereItLeft() async throws {
+        let f = try await fixture()
+        try f.insertCard("n", name: "Mine", list: "l1")
+        let create = try await f.claim().keys[0]
+        try await f.settle((create, .refused("idTaken")))
+        try await page(f, record("card", "n", 5, ["name": "Theirs", "idList": "l2", "pos": 1.0]))
+        #expect(try f.card("idList", "n") == "l1")
+        try await page(f, record("list", "l1", 6, [:], .gone), record("card", "c1", 7, [:], .gone))
+        #expect(try !f.hasCard("n"))
+        _ = try await f.store.discard(create)
+        #expect(try f.card("name", "n") == "Theirs")
+        #expect(try f.card("idList", "n") == "l2")
+        #expect(try await f.store.position().held == 0)
+    }
+
     @Test("DL-13 a card that was moved, unsent, into a list that left stays where the server has it (seed 2108)")
     func movedIntoLeaving() async throws {
         for refusal in [RefusalRule.revert, .keep] {
