@@ -144,7 +144,8 @@ struct LeavingTests {
     // MARK: Moved, unsent, to where something left
 
     @Test(
-        "DL-13 DAT-07 what was made of a taken id in a list that left, given up, is where the server has it (seed 2201)")
+        "DL-13 DAT-07 what was made of a taken id in a list that left, given up, is where the server has it (seed 2201)"
+    )
     func madeWhereItLeft() async throws {
         let f = try await fixture()
         try f.insertCard("n", name: "Mine", list: "l1")
