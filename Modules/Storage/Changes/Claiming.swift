@@ -95,6 +95,7 @@ struct Claiming {
             if let version = rows.integer(StoredChange.columnCount) { held[change.position] = version }
             if !change.wasSent, change.hasEmptyDifference(table.deltas) { try settling.keepBase(db, of: change.record) }
             if hasAside, !change.wasSent, try settling.goPastKept(db, change) { return false }
+            if hasAside, !change.wasSent, try settling.endRefusal(db, before: change) { return false }
             if let open = unit, open.changes[0].unit != change.unit {
                 unit = nil
                 isFull = try !isBlocked(db, open.changes) && !add(open)

@@ -60,6 +60,21 @@ extension Settling {
         return true
     }
 
+    /// A record that is made anew ends the refusal of the create before it, whose row has gone: what waits for that waits for this one, and
+    /// a delete is of what was made last (seed 1044).
+    /// - Returns: whether there was one.
+    mutating func endRefusal(_ db: Database, before create: StoredChange) throws -> Bool {
+        guard create.operation == .create, create.unit == nil,
+            let aside = try Needs(schema: table.schema).asideCreate(db, of: create.record), aside.isFailed,
+            aside.position < create.position, try Failures.find(db, key: aside.key)?.doubt == Failures.Doubt.none,
+            let old = try ChangeRows.read(db, position: aside.position, table.schema), old.unit == nil
+        else { return false }
+        try ChangeNotes.event(db, "cancelled", of: old, now: now)
+        try takeBack(db, [old], isDecided: true)
+        try finish(db)
+        return true
+    }
+
     /// Whether the change says for ever what it says.
     private func isFixed(_ change: StoredChange, _ db: Database) throws -> Bool {
         guard change.state == .failed else { return change.wasSent }

@@ -141,6 +141,23 @@ struct LeavingTests {
         #expect(try f.int("SELECT count(*) FROM sync_held") == 0)
     }
 
+    @Test("DL-13 QUE-02 a card that is made anew ends the refusal of the one that went with its list (seed 1044)")
+    func madeAnewElsewhere() async throws {
+        let f = try await fixture()
+        try f.insertCard("n", name: "First", list: "l1")
+        try await f.settle((try await f.claim().keys[0], .refused("idTaken")))
+        try await page(f, record("list", "l1", 6, [:], .gone), record("card", "c1", 7, [:], .gone))
+        #expect(try !f.hasCard("n"))
+        try f.insertCard("n", name: "Second", list: "l2")
+        let claim = try await f.claim()
+        #expect(claim.told == ["create card n"])
+        #expect(try await f.store.failures().isEmpty)
+        #expect(try f.card("name", "n") == "Second")
+        try await f.settle((claim.keys[0], .applied(8)))
+        try f.sql("DELETE FROM card WHERE id = 'n'")
+        #expect(try await f.claim().told == ["delete card n"])
+    }
+
     // MARK: Moved, unsent, to where something left
 
     @Test(
