@@ -120,7 +120,7 @@ struct Claiming {
                 try block(db, change, by: blocker.root)
                 continue
             }
-            if try limits.merges && merge(db, change, size(rows)) { continue }
+            if try limits.merges && merge(db, change, size(rows), &settling) { continue }
             isFull = (seen >= Self.mostRows && !groups.isEmpty) || !add(Group(changes: [change], bytes: size(rows)))
         }
         if let open = unit, !isFull, try !isBlocked(db, open.changes) { _ = add(open) }
@@ -181,17 +181,19 @@ struct Claiming {
     }
 
     /// Merges the change into the last group, if the table of ``Coalescing`` says so.
-    private mutating func merge(_ db: Database, _ change: StoredChange, _ size: Int) throws -> Bool {
+    private mutating func merge(
+        _ db: Database, _ change: StoredChange, _ size: Int, _ settling: inout Settling
+    ) throws -> Bool {
         guard var last = groups.last, last.changes.count == 1, last.changes[0].record == change.record,
             try !isParted(db, from: last.changes[0].position, to: change.position)
         else { return false }
         let first = last.changes[0]
         let result = try Coalescing(deltas: table.deltas).combine(first, change) {
-            if try isKnown(db, first) { return true }
-            guard first.device != nil else { return false }
-            // A restored copy does not know what the device sent that it was copied from (Decision 175). Whatever comes of the
-            // delete, here there was nothing before it.
-            try StoredRecord(version: 0, base: .absent).write(db, first.record)
+            // A restored copy does not know what the device sent that it was copied from (Decision 175).
+            guard try StoredRecord.read(db, first.record) != nil || first.device != nil else {
+                return try isBehind(db, first)
+            }
+            try settling.keepBase(db, before: first)
             return true
         }
         switch result {
@@ -223,11 +225,8 @@ struct Claiming {
         return try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [first, second]) != nil
     }
 
-    /// Whether the server may know the record of a create: it did once, or an earlier change of it waits.
-    private func isKnown(_ db: Database, _ create: StoredChange) throws -> Bool {
-        let held = "SELECT 1 FROM sync_record WHERE entity = ? AND id = ?"
-        let arguments: StatementArguments = [create.record.entity, create.record.id]
-        if try Row.fetchOne(db.cachedStatement(sql: held), arguments: arguments) != nil { return true }
+    /// Whether an earlier change of a create's record waits, so that the server may come to know it.
+    private func isBehind(_ db: Database, _ create: StoredChange) throws -> Bool {
         // What was merged into the create stands there still, at the create's place or behind it.
         let first = (groups.last?.merged ?? []).min() ?? create.position
         let sql = "SELECT 1 FROM sync_change WHERE entity = ? AND id = ? AND position < ? AND state <> 4 LIMIT 1"

@@ -16,15 +16,18 @@ struct RecordState: Hashable {
     static let absent = RecordState(isLive: false, fields: [:])
     static let away = RecordState(isLive: false, fields: [:], isAway: true)
 
-    /// Of a live record, a field that nobody told of and that a create among `changes` says has no value has none.
+    /// Of a live record, a field that nobody told of and that a create among `changes` names has no value.
     ///
-    /// The server leaves out what has no value: once the create is decided, nothing else would say so, and `old` of what stands
-    /// behind it would be taken for the server's word (seed 26201).
+    /// The server leaves out what has none: once the create is decided, nothing else would say so, and `old` of what stands
+    /// behind it would be taken for the server's word, an edit's (seed 26201) as well as a delete's (seed 5238).
     mutating func fillNulls(of changes: some Sequence<StoredChange>) {
         guard isLive else { return }
-        for change in changes where change.operation == .create {
-            for (name, delta) in change.fields where delta.new.isNull && fields[name] == nil { fields[name] = .null }
-        }
+        for change in changes where change.operation == .create { fillNulls(of: change) }
+    }
+
+    /// What nobody told of, and this create names, has no value before it.
+    mutating func fillNulls(of create: StoredChange) {
+        for name in create.fields.keys where fields[name] == nil { fields[name] = .null }
     }
 }
 

@@ -185,6 +185,13 @@ struct RecordWork {
     /// Whether the row shows this change.
     func isShowing(_ key: String) -> Bool { changes.contains { $0.key == key } }
 
+    /// The create goes into the delete behind it, whose `old` is what the create made: the base is what was before both.
+    mutating func fillNulls(before create: StoredChange) {
+        base.fillNulls(of: create)
+        if stored == nil { stored = StoredRecord(version: 0) }
+        stored?.base = base
+    }
+
     // MARK: Changes that leave
 
     /// The change is not shown any more; what is left keeps its deltas.

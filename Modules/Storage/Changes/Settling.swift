@@ -349,6 +349,13 @@ struct Settling {
         if let work = try takeWork(db, record) { works[record] = work }
     }
 
+    /// A create goes into the delete behind it: what was before both is kept, since no `old` says it.
+    mutating func keepBase(_ db: Database, before create: StoredChange) throws {
+        guard var work = try takeWork(db, create.record) else { return }
+        work.fillNulls(before: create)
+        works[create.record] = work
+    }
+
     /// Writes what happened to records, and their rows.
     mutating func finish(_ db: Database) throws {
         for record in order {
