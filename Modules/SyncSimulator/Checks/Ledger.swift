@@ -178,7 +178,10 @@ struct Ledger {
         _ refused: Set<String>
     ) -> Bool {
         guard entry.operation == .delete,
-            let create = keys[..<place].last(where: { entries[$0]?.operation == .create }).map(successor),
+            let create = keys[..<place].last(where: {
+                // One that was made after the backup is another life's (seed 6217).
+                entries[$0]?.operation == .create && fates[$0] != .lostWithTheDevice
+            }).map(successor),
             !accepted.contains(create) || refused.contains(create), !facts.queue.contains(where: { $0.key == create })
         else { return false }
         return facts.rows.rows[entry.record] == nil || facts.versions[entry.record] != nil
