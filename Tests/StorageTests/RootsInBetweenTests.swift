@@ -55,6 +55,37 @@ struct RootsInBetweenTests: AskingForRoots {
         }
     }
 
+    @Test("DL-21 a board deleted here, unsent, as roots are first chosen comes back with no lost delete (seed 8799)")
+    func hiddenWhenRootsAreChosen() async throws {
+        let f = try await Fixture.twoBoards()
+        try f.sql("DELETE FROM board WHERE id = 'b1'")
+        let keys = try await f.claim().keys
+        try await f.settle((keys[0], .applied(5)), (keys[1], .applied(6)), (keys[2], .unanswered))
+        try await f.apply(list("l3", 7, in: "b1"), card("c3", 8, in: "l3"))
+        #expect(try await f.store.position().held == 2)
+        try await f.store.setScopes([two])
+        #expect(try leaving(f) == ["board:b1"])
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .merged(board("b1", 9))))
+        try await f.store.evictLeaving()
+        #expect(try f.text("SELECT group_concat(id) FROM board") == "b2")
+        #expect(try f.int("SELECT count(*) FROM list") == 0)
+        #expect(try !f.hasCard("c3"))
+        #expect(try await f.store.position().held == 0)
+        #expect(try leaving(f) == [])
+    }
+
+    @Test("DL-21 DAT-25 a board that does not fit its table goes as roots are first chosen, with what waits for it")
+    func brokenWhenRootsAreChosen() async throws {
+        let f = try await Fixture.twoBoards()
+        try await f.apply(record("board", "b3", 5, ["name": 5]), list("l3", 6, in: "b3"))
+        #expect(try await f.store.position().held == 2)
+        try await f.store.setScopes([two])
+        try await page(f, upTo: 9)
+        #expect(try await f.store.position().held == 0)
+        #expect(try leaving(f) == [])
+    }
+
     private func leaving(_ f: Fixture) throws -> [String]? {
         try f.store.database.read { try Scopes.read($0)?.leaving.keys.sorted() }
     }

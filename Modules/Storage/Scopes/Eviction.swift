@@ -142,14 +142,21 @@ enum Eviction {
         }
     }
 
-    /// All roots that have rows here: records that name no parent.
-    static func roots(_ db: Database, _ schema: Schema) throws -> [RecordKey] {
-        var roots: [RecordKey] = []
+    /// All roots of which something is here: records that name no parent, and have rows, or are deleted here, unsent (seed 8799), or
+    /// wait to fit their tables.
+    static func roots(_ db: Database, _ schema: Schema) throws -> Set<RecordKey> {
+        var roots: Set<RecordKey> = []
         for entity in schema.entities where entity.parents.isEmpty {
             let column = RowWriter.quoted(entity.keyColumn)
-            let sql = "SELECT \(column) FROM \(RowWriter.quoted(entity.table)) ORDER BY \(column)"
-            roots += try String.fetchAll(db, sql: sql).map { RecordKey(entity.name, $0) }
+            let sql = "SELECT \(column) FROM \(RowWriter.quoted(entity.table))"
+            roots.formUnion(try String.fetchAll(db, sql: sql).map { RecordKey(entity.name, $0) })
         }
+        let hidden = """
+            SELECT entity, id FROM sync_change WHERE operation = 2
+            UNION SELECT entity, id FROM sync_held WHERE reason IN ('type', 'constraint')
+            """
+        let others = try Row.fetchAll(db.cachedStatement(sql: hidden)).map { RecordKey($0[0], $0[1]) }
+        roots.formUnion(others.filter { schema[$0.entity]?.parents.isEmpty == true })
         return roots
     }
 
