@@ -269,6 +269,20 @@ private func set(_ value: FieldValue, old: FieldValue? = nil, _ rule: MergeRule 
         #expect(record.presence == .deleted)
     }
 
+    @Test("Seed 12747: a late edit under check goes over what a create after a delete cleared")
+    func checkAfterCreate() throws {
+        let bench = try Bench()
+        _ = try bench.send([
+            bench.change(.create, "board", "b", 1, ["name": set("B")]),
+            bench.change(.create, "card", "c", 2, ["idBoard": set("b"), "desc": set("one")]),
+            bench.change(.delete, "card", "c", 3, at: 5),
+            bench.change(.create, "card", "c", 4, at: 6, ["idBoard": set("b")]),
+        ])
+        let late = bench.change(.update, "card", "c", 5, at: 4, ["desc": set("two", old: .null, .check)])
+        #expect(try bench.verdict(late, as: "z").isDecided)
+        #expect(bench.fields("card", "c")?["desc"] == "two")
+    }
+
     @Test("SEC-16 a stamp from the future counts as now")
     func clamped() throws {
         let bench = try Bench()

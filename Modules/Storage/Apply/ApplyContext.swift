@@ -14,6 +14,9 @@ struct ApplyContext: Sendable {
     /// By entity and column (in lower case), what the app's table holds the column to.
     let foreignKeys: [String: [String: ForeignKey]]
 
+    /// Entities whose records may need each other, as parents or by foreign keys.
+    let circular: Set<String>
+
     /// The row that a foreign key of the app's table asks for.
     struct ForeignKey: Sendable {
         var table: String
@@ -42,6 +45,24 @@ struct ApplyContext: Sendable {
             }
         }
         foreignKeys = keys
+        circular = Self.circular(
+            schema.entities.reduce(into: [:]) { needs, entity in
+                needs[entity.name] = Set(entity.parents.compactMap(\.reference?.entity))
+                    .union((keys[entity.name] ?? [:]).values.map(\.target))
+            })
+    }
+
+    /// Those that come to themselves by what they need.
+    private static func circular(_ needs: [String: Set<String>]) -> Set<String> {
+        Set(
+            needs.keys.filter { name in
+                var seen: Set<String> = []
+                var open = Array(needs[name] ?? [])
+                while let next = open.popLast() {
+                    if seen.insert(next).inserted { open += needs[next] ?? [] }
+                }
+                return seen.contains(name)
+            })
     }
 
     /// The unsent changes of a record that left all scopes are set aside; their values stay with the failure.

@@ -122,6 +122,13 @@ enum HeldRecords {
         try fetch(db, "WHERE entity = ? AND id = ?", [key.entity, key.id]).first
     }
 
+    /// The one that is held of this record, where it waits for a parent.
+    static func waitingForParent(_ db: Database, _ key: RecordKey) throws -> ServerRecord? {
+        let reason = HeldRecord.Reason.parent.rawValue
+        let held = try fetch(db, "WHERE entity = ? AND id = ? AND reason = ?", [key.entity, key.id, reason]).first
+        return held?.presence == .live ? held : nil
+    }
+
     static func count(_ db: Database) throws -> Int {
         try Int.fetchOne(db.cachedStatement(sql: "SELECT count(*) FROM sync_held")) ?? 0
     }

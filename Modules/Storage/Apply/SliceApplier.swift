@@ -5,7 +5,7 @@ import SyncCore
 ///
 /// 1. A record below the version held is left out; one that cannot be applied is held, with its reason.
 /// 2. A record that refers to one that is not here waits until the slice's others are applied; those that refer to each
-///    other only are applied together; the rest is held.
+///    other only, of this slice or held since earlier ones, are applied together; the rest is held.
 /// 3. A record with unsent changes becomes their base, and they are replayed on top (I6).
 /// 4. Records that waited for one that came are applied, too.
 final class SliceApplier {
@@ -135,6 +135,10 @@ final class SliceApplier {
             guard let table = try table(key.entity), try table.writer.exists(db, key.id) else { continue }
             try release(key)
         }
+        if !context.circular.isEmpty {
+            let waiting = try HeldRecords.held(db, for: [.parent], limit: .max)
+            try closeCircles(among: waiting)
+        }
         try marks.flush()
     }
 
@@ -160,40 +164,7 @@ final class SliceApplier {
             }
             waiting = rest
         }
-        return try settleCircle(waiting)
-    }
-
-    /// Of records that wait, those that wait for each other only are applied together: keys are checked at the commit.
-    private func settleCircle(
-        _ waiting: [(record: ServerRecord, missing: RecordKey)]
-    ) throws -> [(record: ServerRecord, missing: RecordKey)] {
-        var circle = Dictionary(waiting.map { ($0.record.key, $0.record) }, uniquingKeysWith: { $1 })
-        var hasMoved = true
-        while hasMoved {
-            hasMoved = false
-            for key in circle.keys.sorted() {
-                guard let record = circle[key], let table = try table(key.entity) else { continue }
-                let present = Set(circle.keys)
-                if try table.isMissingOne(key, record.fields, besides: present) {
-                    circle[key] = nil
-                    hasMoved = true
-                }
-            }
-        }
-        guard !circle.isEmpty else { return waiting }
-        var rest: [(record: ServerRecord, missing: RecordKey)] = []
-        for (record, missing) in waiting {
-            guard circle[record.key] != nil else {
-                rest.append((record, missing))
-                continue
-            }
-            switch try take(record, checksNeeds: false) {
-            case .done: try release(record.key)
-            case .waits(let missing): rest.append((record, missing))
-            case .held(let reason, let detail): try hold(record, reason, detail)
-            }
-        }
-        return rest
+        return try settleCircles(waiting)
     }
 
     /// This record is here: those that wait for it are tried, and those that wait for them.
@@ -208,6 +179,7 @@ final class SliceApplier {
                     keys.append(record.key)
                 case .waits(let missing):
                     try hold(record, .parent, "\(missing) is not here", waits: missing)
+                    try closeCircles(among: [record])
                 case .held(let reason, let detail): try hold(record, reason, detail)
                 }
             }
@@ -215,12 +187,12 @@ final class SliceApplier {
     }
 
     /// It is applied, or something newer was applied before it: it waits no more.
-    private func noteReleased(_ record: ServerRecord) throws {
+    func noteReleased(_ record: ServerRecord) throws {
         try HeldRecords.forget(db, record.key)
         try Journal.event(db, .released, record.key, at: now)
     }
 
-    private func hold(
+    func hold(
         _ record: ServerRecord, _ reason: HeldRecord.Reason, _ detail: String, waits: RecordKey? = nil
     ) throws {
         try marks.flush()
@@ -250,7 +222,7 @@ final class SliceApplier {
 
     // MARK: - One record
 
-    private func take(_ record: ServerRecord, checksNeeds: Bool = true) throws -> Taken {
+    func take(_ record: ServerRecord, checksNeeds: Bool = true) throws -> Taken {
         guard let table = try table(record.key.entity) else {
             guard record.presence == .live else {
                 try HeldRecords.forget(db, record.key)
@@ -477,22 +449,5 @@ final class SliceApplier {
                 winner: "mine", rule: each.rule, at: now)
         }
         report.conflicts += conflicts.count
-    }
-}
-
-extension AppliedTable {
-    /// Whether these fields refer to a record that is neither here nor among `others`.
-    func isMissingOne(
-        _ key: RecordKey, _ fields: [String: FieldValue], besides others: Set<RecordKey>
-    ) throws -> Bool {
-        var rest = fields
-        while let missing = try missing(key, rest) {
-            guard others.contains(missing) else { return true }
-            for need in needs
-            where rest[need.field.name] == .string(missing.id) && need.target == missing.entity {
-                rest[need.field.name] = nil
-            }
-        }
-        return false
     }
 }

@@ -46,27 +46,28 @@ struct SentCheck {
     /// I3: what the app wrote, and nobody set aside, stands in a request in the order of writing, as far as one needs the
     /// other.
     func disorder(_ changes: [Change], _ ledger: Ledger) -> [String] {
+        let written = changes.filter {
+            ledger.entries[$0.id]?.isOriginal == true && !ledger.wasAside.contains($0.id)
+        }
         var found: [String] = []
         var last: [RecordKey: Int64] = [:]
-        var needed: Set<RecordKey> = []
-        for change in changes {
-            guard ledger.entries[change.id]?.isOriginal == true, !ledger.wasAside.contains(change.id) else {
-                // The inverse of a create ends a life (seed 6491): what referred to its record referred to that one.
-                if change.operation == .delete { needed.remove(change.record) }
-                continue
-            }
+        /// With the sequence of the last change that refers to it.
+        var needed: [RecordKey: Int64] = [:]
+        for change in written {
             let earlier = last[change.record]
             if let earlier, earlier > change.sequence {
                 found.append("\(change.id) of \(change.record) is sent behind a later one")
             }
             last[change.record] = change.sequence
-            // A record that was deleted before comes back by a create of what is known there already.
-            if change.operation == .create, earlier == nil, needed.contains(change.record) {
+            // What was written before the create referred to an earlier life of its record (seeds 6491, 11730).
+            if change.operation == .create, earlier == nil, let referring = needed[change.record],
+                referring > change.sequence
+            {
                 found.append("\(change.record) is sent behind what refers to it")
             }
             for field in schema[change.record.entity]?.parents ?? [] where change.operation == .create {
                 if let target = field.reference?.entity, case .string(let id)? = change.fields[field.name]?.new {
-                    needed.insert(RecordKey(target, id))
+                    needed[RecordKey(target, id)] = change.sequence
                 }
             }
         }

@@ -75,7 +75,8 @@ struct ModelRecord: Sendable {
     func ordered(_ name: String) -> [FieldWrite] {
         var all = writes[name] ?? []
         if let reset, !reset.names.contains(name) {
-            all.append(FieldWrite(order: reset.order, delta: FieldDelta(old: nil, new: .null)))
+            // In front of an edit under check that took its place (seed 12747).
+            all.insert(FieldWrite(order: reset.order, delta: FieldDelta(old: nil, new: .null)), at: 0)
         }
         return all.sorted { $0.order < $1.order }
     }
