@@ -312,7 +312,8 @@ struct ApplyTests {
         #expect(try f.int("SELECT count(*) FROM b") == 2)
     }
 
-    @Test("DAT-11 DAT-25 of records that refer to each other one does not fit its table: all wait, and the slice stands")
+    @Test(
+        "DAT-11 DAT-25 of records that refer to each other one does not fit its table: all wait, and the slice stands")
     func brokenCircle() async throws {
         let f = try await twoEntities()
         try await f.apply(record("a", "1", 1, ["idB": "8"]), record("b", "8", 2, ["idA": "1"]), record("a", "2", 3))

@@ -139,7 +139,8 @@ import Testing
         #expect(try f.int("SELECT votes FROM card WHERE id = 'n'") == nil)
     }
 
-    @Test("where a create was decided before the page and its delete loses, the values made here do not come with theirs")
+    @Test(
+        "where a create was decided before the page and its delete loses, the values made here do not come with theirs")
     func decidedBeforeThePage() async throws {
         let f = try Fixture()
         try await f.applyBoard()
