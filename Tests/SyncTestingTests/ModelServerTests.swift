@@ -283,6 +283,20 @@ private func set(_ value: FieldValue, old: FieldValue? = nil, _ rule: MergeRule 
         #expect(bench.fields("card", "c")?["desc"] == "two")
     }
 
+    @Test("Seed 26874: of a create that is older than its record's delete and than elements put in, these are the last word")
+    func createBelowElements() throws {
+        let bench = try Bench()
+        _ = try bench.send([
+            bench.change(.create, "board", "b", 1, ["name": set("B")]),
+            bench.change(.update, "board", "b", 2, at: 5, ["tags": set(["x"], old: .array([]), .union)]),
+            bench.change(.delete, "board", "b", 3, at: 6),
+        ])
+        var create = bench.change(.create, "board", "b", 4, at: 4, ["name": set("Again"), "tags": set(["y"])])
+        create.fields["name"]?.stamp = bench.change(.update, "board", "b", 5, at: 7).stamp
+        guard case .merged(let record) = try bench.verdict(create, as: "z") else { return #expect(Bool(false)) }
+        #expect(record.fields == ["name": "Again", "tags": ["y", "x"]])
+    }
+
     @Test("SEC-16 a stamp from the future counts as now")
     func clamped() throws {
         let bench = try Bench()

@@ -21,6 +21,8 @@ struct LastWriters {
     /// Records about whose fields more than the writes themselves decides: a create of the dead clears fields, and a
     /// clamped stamp is the server's.
     private var unclear: Set<RecordKey> = []
+    /// Fields that sums or elements were added to: a plain write of those, as a revived create's, is not the last word (seed 25492).
+    private var added: [RecordKey: Set<String>] = [:]
 
     init(_ effects: [ModelServer.Effect]) {
         var deleted: Set<RecordKey> = []
@@ -33,6 +35,9 @@ struct LastWriters {
             let wasKnown = greatest[change.record] != nil || deleted.contains(change.record)
             if effect.isClamped || change.operation == .create && wasKnown { unclear.insert(change.record) }
             if change.operation == .delete { deleted.insert(change.record) }
+            for (name, delta) in change.fields where change.operation == .update {
+                if delta.rule == .sum || delta.rule == .union { added[change.record, default: []].insert(name) }
+            }
             for (name, delta) in change.fields
             where change.operation != .delete && delta.rule == .lastWriter {
                 let write = Write(
@@ -49,6 +54,7 @@ struct LastWriters {
         records.filter { $0.presence == .live && !unclear.contains($0.key) }.flatMap { record in
             (greatest[record.key] ?? [:]).sorted { $0.key < $1.key }.compactMap { name, write in
                 let shown = record.fields[name] ?? .null
+                guard added[record.key]?.contains(name) != true else { return nil }
                 return shown.isSame(as: write.value)
                     ? nil : "\(record.key).\(name) is \(shown), and \(write.value) was written last"
             }

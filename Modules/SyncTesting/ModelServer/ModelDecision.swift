@@ -196,7 +196,11 @@ struct ModelDecision {
         guard let record = state.records[change.record], let seen = state.seen(change.record) else {
             return .retry(afterSeconds: nil)
         }
-        let lost = mine.contains { name, write in record.isOverruled(write, of: name) }
+        let lost = mine.contains { name, write in
+            // Sums and elements above a plain write make another value of it (seed 26874).
+            record.isOverruled(write, of: name)
+                || write.delta.rule == .lastWriter && !record.value(of: name).isSame(as: write.delta.new)
+        }
         guard !lost, seen.presence == .live else { return .merged(record: seen) }
         var overwrote: [String: FieldValue] = [:]
         for (name, write) in mine where change.operation == .update {
