@@ -129,6 +129,16 @@ enum HeldRecords {
         return held?.presence == .live ? held : nil
     }
 
+    /// Those that wait for one that waits for a parent, too.
+    static func waitingForHeld(_ db: Database) throws -> [ServerRecord] {
+        try fetch(
+            db,
+            """
+            AS held WHERE reason = ?1 AND EXISTS (SELECT 1 FROM sync_held AS other
+              WHERE other.entity = held.waitsEntity AND other.id = held.waitsID AND other.reason = ?1)
+            """, [HeldRecord.Reason.parent.rawValue])
+    }
+
     static func count(_ db: Database) throws -> Int {
         try Int.fetchOne(db.cachedStatement(sql: "SELECT count(*) FROM sync_held")) ?? 0
     }

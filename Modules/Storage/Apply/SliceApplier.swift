@@ -135,10 +135,7 @@ final class SliceApplier {
             guard let table = try table(key.entity), try table.writer.exists(db, key.id) else { continue }
             try release(key)
         }
-        if !context.circular.isEmpty {
-            let waiting = try HeldRecords.held(db, for: [.parent], limit: .max)
-            try closeCircles(among: waiting)
-        }
+        if !context.circular.isEmpty { try closeCircles(among: HeldRecords.waitingForHeld(db)) }
         try marks.flush()
     }
 
