@@ -75,6 +75,37 @@ struct RootsInBetweenTests: AskingForRoots {
         #expect(try leaving(f) == [])
     }
 
+    @Test("DL-21 what stayed of a root, and was moved where it waits for what is deleted here, is where it waits (seed 30258)")
+    func waitsElsewhere() async throws {
+        let f = try await Fixture.twoBoards()
+        let n = RecordKey("board", "n")
+        try f.sql("INSERT INTO board (id, name) VALUES ('n', 'Mine')")
+        let create = try await f.claim().keys[0]
+        try await f.settle((create, .unanswered))
+        _ = try await f.store.cancel(create)
+        try f.sql("UPDATE card SET votes = 5 WHERE id = 'c1'")
+        // Somebody has a board of that id, and moves the list there.
+        try await f.apply(board("n", 5), list("l1", 6, in: "n"), card("c1", 7, in: "l1"))
+        #expect(try await f.store.position().held == 1)
+        try await f.store.setScopes([n])
+        #expect(try f.hasCard())
+        try await f.store.setScopes([one, n])
+        try await page(f, board("b1", 1), upTo: 7)
+        let claim = try await f.claim()
+        try #require(claim.told == ["create board n", "delete board n", "update card c1"])
+        try await f.settle(
+            (create, .refused("idTaken")), (claim.keys[1], .unanswered), (claim.keys[2], .applied(8)))
+        for _ in 0..<3 {
+            guard try await page(f, upTo: 8).asksAgain else { break }
+            try await page(f, board("b1", 1), upTo: 8)
+        }
+        _ = try await f.store.discard(create)
+        for change in try await f.store.queued() { _ = try await f.store.cancel(change.change.id) }
+        try await page(f, upTo: 9)
+        #expect(try f.text("SELECT idBoard FROM list WHERE id = 'l1'") == "n")
+        #expect(try f.hasCard())
+    }
+
     @Test("DL-21 DAT-25 a board that does not fit its table goes as roots are first chosen, with what waits for it")
     func brokenWhenRootsAreChosen() async throws {
         let f = try await Fixture.twoBoards()

@@ -75,14 +75,20 @@ enum StayedRows {
         }
     }
 
-    /// The roots that the rows tell of; `nil` as long as an unsent move, or a row that is not here, leaves that open.
+    /// The roots that the rows tell of, or the server's newer word of them, which waits for what is not here (seed 30258); `nil` as long as
+    /// an unsent move, or a row that is not here, leaves that open.
     private static func roots(_ db: Database, of key: RecordKey, _ schema: Schema) throws -> Set<String>? {
         var roots: Set<String> = []
-        for place in try Eviction.ancestors(db, of: key, schema).union([key]).sorted() {
+        var seen: Set<RecordKey> = [key]
+        var open = [key]
+        while let place = open.popLast() {
             guard try Eviction.placesBefore(db, place, schema).isEmpty, let entity = schema[place.entity],
                 let row = try RowWriter(entity).read(db, place.id)
             else { return nil }
-            if entity.parents(in: row).isEmpty { roots.insert(place.scopeName) }
+            let held = try HeldRecords.find(db, place)
+            let parents = entity.parents(in: held?.presence == .live ? held?.fields ?? row : row)
+            if parents.isEmpty { roots.insert(place.scopeName) }
+            for parent in parents where seen.insert(parent).inserted { open.append(parent) }
         }
         return roots.isEmpty ? nil : roots
     }
