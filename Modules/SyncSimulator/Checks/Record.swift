@@ -134,7 +134,10 @@ final class Record: @unchecked Sendable {
             case .rejected(let rejection):
                 cover(.refusal)
                 refused.insert(result.changeID)
-                if rejection.code == .idTaken { taken.insert(result.changeID) }
+                if rejection.code == .idTaken {
+                    taken.insert(result.changeID)
+                    cover(.takenID)
+                }
                 let change = request.changes.first { $0.id == result.changeID }
                 if rejection.code.meansDecided(under: change?.deviceID) {
                     accepted.insert(result.changeID)
@@ -233,6 +236,8 @@ public enum Situation: String, Sendable, Hashable, CaseIterable {
     case mixedSchemas = "an app that is a version behind"
     case unitSent = "an atomic unit"
     case otherReference = "a record that refers to one that is not its parent"
+    case madeAgain = "a record made again under its id"
+    case takenID = "a create of an id that is there already"
     case cancelled = "a change taken back"
     case takenBackByInverse = "a sent change taken back by its inverse"
     case discarded = "a change given up"

@@ -85,7 +85,9 @@ extension World {
                 maker.edits(for: step.action)
             }
         let isUnit = if case .transaction(_, _, true) = step.action { true } else { false }
+        let writes = record.localWrites
         write(edits, isUnit: isUnit, step.device)
+        if case .remake = step.action, record.localWrites > writes { record.cover(.madeAgain) }
         if !device.isDead { holdNewRoots(step.device, edits) }
     }
 
