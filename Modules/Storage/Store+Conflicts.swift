@@ -5,13 +5,12 @@ extension Store {
     /// Writes a conflict's losing value again, as if the user did it now: a new change, which everybody gets.
     ///
     /// The entry stays, and an event notes that it was restored. A record that is gone comes back only where the entry
-    /// holds all of it.
+    /// holds all of it; a delete that lost is done again.
     /// - Returns: the record that was written.
     /// - Throws: ``StoreFailure`` (`notFound`) for a number that is not in the journal, `invalid` where there is nothing to
     ///   restore: no losing value, an entity or field that is not declared any more, a row that is gone.
     @discardableResult
     public func restoreLoser(_ number: Int64) throws(StoreFailure) -> RecordKey {
-        let schema = schema
         let now = now
         return try perform("restoring a value") { db in
             let sql = """
@@ -23,7 +22,7 @@ extension Store {
             }
             let entry = try ConflictEntry(row)
             try context.deriving(db, now: now, ahead: [entry.record]) {
-                try Self.restore(db, entry, schema)
+                try Self.restore(db, entry, context, now: now)
                 try Journal.event(
                     db, .restored, entry.record, change: entry.changeID, detail: entry.field ?? "the whole record",
                     at: now)
@@ -33,7 +32,10 @@ extension Store {
         }
     }
 
-    private static func restore(_ db: Database, _ entry: ConflictEntry, _ schema: Schema) throws {
+    private static func restore(
+        _ db: Database, _ entry: ConflictEntry, _ context: ApplyContext, now: Int64
+    ) throws {
+        let schema = context.schema
         func refuse(_ words: String) -> StoreFailure {
             StoreFailure(kind: .invalid, message: "Conflict \(entry.number) cannot be restored: \(words).")
         }
@@ -43,11 +45,37 @@ extension Store {
         }
         let writer = RowWriter(entity, asUser: true)
         guard let field = entry.field else {
-            guard case .object(let fields) = loser else { throw refuse("it is about no value") }
-            return try writer.upsert(db, entry.record.id, fields.filter { entity.field($0.key) != nil })
+            if loser.isNull {
+                // A delete lost.
+                guard try FullPass.deleteAgain(db, entry.record, context) else {
+                    throw refuse("the record is not here, or something under it is not sent yet")
+                }
+                return
+            }
+            guard case .object(let all) = loser else { throw refuse("it is about no value") }
+            let fields = all.filter { entity.field($0.key) != nil }
+            let key = entry.record
+            if entry.kind == "lostByServer", try writer.exists(db, key.id) {
+                guard try FullPass.makeAgain(db, key, fields, schema, now: now) else {
+                    throw refuse("the record is there already")
+                }
+                return
+            }
+            return try writer.upsert(db, key.id, fields)
         }
         guard entity.field(field) != nil else { throw refuse("the field “\(field)” is not declared") }
         guard try writer.update(db, entry.record.id, [field: loser]) else { throw refuse("the record is not here") }
+    }
+
+    /// How many records the journal says that a server's older history lost, or lost values of (``restoreLost()``), with a number above this.
+    public func lostByServer(after number: Int64 = 0) throws(StoreFailure) -> Int {
+        try look("counting what the server lost") { db in
+            let sql = """
+                SELECT count(*) FROM (SELECT DISTINCT entity, id FROM sync_conflict
+                WHERE kind = 'lostByServer' AND number > ?)
+                """
+            return try Int.fetchOne(db.cachedStatement(sql: sql), arguments: [number]) ?? 0
+        }
     }
 
     /// How often values of each entity and field met others, the most often first.

@@ -67,11 +67,12 @@ extension Store {
         stateSpeakers.speak()
     }
 
-    /// Sends again what history lost on the server (`lostByServer` in the journal): rows that are gone are made again, and
-    /// fields get the values that they had. Each becomes a change of its own, as if the user had written it now.
+    /// Sends again what history lost on the server (`lostByServer` in the journal): rows that are gone are made again,
+    /// fields get the values that they had, and what was deleted is deleted. Each becomes a change of its own, as if the user had written it now.
     /// - Returns: how many records were written.
     @discardableResult
     public func restoreLost() throws(StoreFailure) -> Int {
-        try perform("sending again what the server lost") { db in try FullPass.restore(db, schema) }
+        let now = now
+        return try perform("sending again what the server lost") { db in try FullPass.restore(db, context, now: now) }
     }
 }

@@ -326,6 +326,24 @@ struct ApplyTests {
         #expect(try await f.store.held().count == 3)
     }
 
+    @Test("DAT-22 a text with U+0000 is held, visibly, and not cut; what else the page brings is applied")
+    func cutText() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET votes = 9 WHERE id = 'c1'")
+        try await f.apply(
+            record("card", "c1", 4, ["name": "x\0y", "idList": "l1", "pos": 1.0]),
+            record("card", "c2", 5, ["name": "x\0y", "idList": "l1", "pos": 1.0]),
+            record("card", "c3", 6, ["name": "Fine", "idList": "l1", "pos": 1.0]))
+        #expect(try await f.store.held().map(\.reason) == [.type, .type])
+        #expect(try f.card("name") == "Card")
+        #expect(try f.hasCard("c3"))
+        try await f.apply(
+            record("card", "c1", 7, ["name": "xy", "idList": "l1", "pos": 1.0]), record("card", "c2", 8, [:], .deleted))
+        #expect(try await f.store.held().isEmpty)
+        #expect(try f.card("name") == "xy")
+    }
+
     @Test("DAT-18 an unknown field is kept, given back untouched, and appears after the upgrade")
     func unknownField() async throws {
         let f = try Fixture()

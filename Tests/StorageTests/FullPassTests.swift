@@ -3,7 +3,7 @@ import SyncCore
 import Testing
 
 @Suite("Another history")
-struct FullPassTests {
+struct FullPassTests: AskingForRoots {
     private func boards(_ f: Fixture, _ count: Int) async throws {
         for n in 1...count { try await f.apply(record("board", "b\(n)", Int64(n), ["name": .string("B\(n)")])) }
     }
@@ -135,6 +135,65 @@ struct FullPassTests {
         #expect(try f.changes().map(\.operation) == [.update, .create])
         #expect(try f.text("SELECT name FROM board WHERE id = 'b1'") == "B1")
         #expect(try await f.store.restoreLost() == 0)
+    }
+
+    @Test("DL-09 a delete that the server had done, and has not any more, is journalled, and can be done again")
+    func lostDelete() async throws {
+        let f = try Fixture()
+        try await boards(f, 10)
+        try await f.apply(list("l9", 11, in: "b1"), list("l8", 12, in: "b2"))
+        try f.sql("DELETE FROM list WHERE id = 'l9'")
+        try f.sql("DELETE FROM board WHERE id = 'b1'")
+        let keys = try await f.claim().keys
+        try await f.settle((keys[0], .applied(13)), (keys[1], .applied(14)))
+        try await f.store.beginFullPass(epoch: "e-2")
+        let records = (1...10).map { record("board", "b\($0)", Int64($0), ["name": .string("B\($0)")]) }
+        _ = try await f.store.apply(
+            PageSlice(
+                records: records + [list("l9", 11, in: "b1"), list("l8", 12, in: "b2")], from: 0, checkpoint: 12,
+                epoch: "e-2"))
+        _ = try await f.store.endFullPass(confirmed: false)
+        let lost = try await f.store.conflicts().filter { $0.kind == "lostByServer" }
+        #expect(lost.map(\.record) == [RecordKey("list", "l9"), RecordKey("board", "b1")])
+        #expect(lost.allSatisfy { $0.mine == .null && $0.winner == "theirs" })
+        _ = try await f.store.restoreLoser(try #require(lost.first).number)
+        #expect(try f.text("SELECT id FROM list WHERE id = 'l9'") == nil)
+        #expect(try await f.store.restoreLost() == 1)
+        #expect(try await f.claim().told == ["delete list l9", "delete board b1"])
+        #expect(try f.text("SELECT group_concat(id) FROM list") == "l8")
+    }
+
+    @Test("DL-09 what is lost and stays for what is unsent under it is made anew where it is, and its child follows")
+    func lostOverUnsent() async throws {
+        for isByNumber in [true, false] {
+            let f = try Fixture()
+            try await boards(f, 10)
+            try f.sql("INSERT INTO list (id, name, idBoard, pos) VALUES ('n', 'N', 'b10', 1)")
+            try await f.store.beginFullPass(epoch: "e-2")
+            let records = (1...9).map { record("board", "b\($0)", Int64($0), ["name": .string("B\($0)")]) }
+            _ = try await f.store.apply(PageSlice(records: records, from: 0, checkpoint: 9, epoch: "e-2"))
+            _ = try await f.store.endFullPass(confirmed: false)
+            let create = try await f.claim().keys[0]
+            try await f.settle((create, .refused("missingReference")))
+            let lost = try #require(try await f.store.conflicts().first { $0.kind == "lostByServer" })
+            if isByNumber {
+                #expect(try await f.store.restoreLoser(lost.number) == RecordKey("board", "b10"))
+                await #expect(throws: StoreFailure.self) { try await f.store.restoreLoser(lost.number) }
+            } else {
+                #expect(try await f.store.restoreLost() == 1)
+                #expect(try await f.store.restoreLost() == 0)
+            }
+            _ = try await f.store.retry(create)
+            for (step, version) in [("create board b10", Int64(10)), ("create list n", 11)] {
+                let claim = try await f.claim()
+                try #require(claim.told == [step])
+                try await f.settle((claim.keys[0], .applied(version)))
+            }
+            #expect(try f.text("SELECT name FROM board WHERE id = 'b10'") == "B10")
+            #expect(try f.text("SELECT name FROM list WHERE id = 'n'") == "N")
+            #expect(try await f.store.position().held == 0)
+            #expect(try f.queued() == 0)
+        }
     }
 
     @Test("A pass of the same history journals nothing: what it does not bring was deleted")

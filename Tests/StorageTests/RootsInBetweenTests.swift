@@ -75,7 +75,9 @@ struct RootsInBetweenTests: AskingForRoots {
         #expect(try leaving(f) == [])
     }
 
-    @Test("DL-21 what stayed of a root, and was moved where it waits for what is deleted here, is where it waits (seed 30258)")
+    @Test(
+        "DL-21 what stayed of a root, and was moved where it waits for what is deleted here, is where it waits (seed 30258)"
+    )
     func waitsElsewhere() async throws {
         let f = try await Fixture.twoBoards()
         let n = RecordKey("board", "n")

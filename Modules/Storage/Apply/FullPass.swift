@@ -116,7 +116,8 @@ enum FullPass {
     }
 
     /// Writes what history lost as if the user did it now; the entries are done then.
-    static func restore(_ db: Database, _ schema: Schema) throws -> Int {
+    static func restore(_ db: Database, _ context: ApplyContext, now: Int64) throws -> Int {
+        let schema = context.schema
         var records: Set<RecordKey> = []
         // Parents come first: a child's row needs its parent's.
         let ranks = Dictionary(uniqueKeysWithValues: schema.entities.enumerated().map { ($1.name, $0) })
@@ -127,9 +128,10 @@ enum FullPass {
             guard let entity = schema[entry.key.entity] else { continue }
             let writer = RowWriter(entity, asUser: true)
             let fields = entry.fields.filter { entity.field($0.key) != nil }
-            if entry.isWhole {
-                guard try !writer.exists(db, entry.key.id) else { continue }
-                try writer.upsert(db, entry.key.id, fields)
+            if entry.isDelete {
+                guard try deleteAgain(db, entry.key, context) else { continue }
+            } else if entry.isWhole {
+                guard try makeAgain(db, entry.key, fields, schema, now: now) else { continue }
             } else if try !writer.update(db, entry.key.id, fields) {
                 continue
             }
@@ -140,6 +142,46 @@ enum FullPass {
         return records.count
     }
 
+    /// Makes a record again that is not on the server any more: a row as if the user wrote it now; or, where the row stays for what is
+    /// unsent under it, a create of what it shows.
+    /// - Returns: whether anything was written; not where the record is there, or its create waits already.
+    static func makeAgain(
+        _ db: Database, _ key: RecordKey, _ fields: [String: FieldValue], _ schema: Schema, now: Int64
+    ) throws -> Bool {
+        guard let entity = schema[key.entity] else { return false }
+        let writer = RowWriter(entity, asUser: true)
+        guard let row = try writer.read(db, key.id) else {
+            try writer.upsert(db, key.id, fields)
+            return true
+        }
+        guard let held = try HeldRecords.find(db, key), held.presence == .deleted else { return false }
+        let create = "SELECT 1 FROM sync_change WHERE entity = ? AND id = ? AND operation = 0 LIMIT 1"
+        guard try Row.fetchOne(db.cachedStatement(sql: create), arguments: [key.entity, key.id]) == nil else {
+            return false
+        }
+        // It is made anew: nothing of what the server said before is its base.
+        try HeldRecords.forget(db, key)
+        try StoredRecord.delete(db, key)
+        let found = FoundChange(
+            record: key, operation: .create, fields: row.mapValues { FieldDelta(old: nil, new: $0) })
+        try FoundChanges.add(db, found, schema, now: now)
+        return true
+    }
+
+    /// Deletes a record again as if the user did it now: one change, and what is under it goes out of sight.
+    /// - Returns: whether it was there, and nothing under it is unsent.
+    static func deleteAgain(_ db: Database, _ key: RecordKey, _ context: ApplyContext) throws -> Bool {
+        let family = Family(schema: context.schema)
+        guard let entity = context.schema[key.entity], try RowWriter(entity).exists(db, key.id),
+            try !family.hasUnsent(db, under: key)
+        else { return false }
+        let below = try family.known(db, under: key)
+        _ = try RowWriter.applying(db) { try family.removeRows(db, under: key) }
+        guard try RowWriter(entity, asUser: true).delete(db, key.id) else { return false }
+        for record in below { try context.changes.hold(db, record, .missingParent) }
+        return true
+    }
+
     /// One entry of the journal about what history lost.
     private struct Lost {
         var number: Int64
@@ -147,6 +189,8 @@ enum FullPass {
         var fields: [String: FieldValue]
         /// The whole record is meant, not a field.
         var isWhole: Bool
+        /// It was deleted here, and the server has it.
+        var isDelete = false
     }
 
     private static func lost(_ db: Database) throws -> [Lost] {
@@ -157,6 +201,7 @@ enum FullPass {
             if let field = row[3] as String? {
                 return Lost(number: row[0], key: key, fields: [field: mine], isWhole: false)
             }
+            if mine.isNull { return Lost(number: row[0], key: key, fields: [:], isWhole: true, isDelete: true) }
             guard case .object(let fields) = mine else { return nil }
             return Lost(number: row[0], key: key, fields: fields, isWhole: true)
         }

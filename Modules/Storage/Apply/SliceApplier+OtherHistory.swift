@@ -30,6 +30,13 @@ extension SliceApplier {
         }
     }
 
+    /// History was replaced, and the server has what this device had deleted.
+    func noteLostDelete(_ record: ServerRecord) throws {
+        try Journal.conflict(
+            db, .lostByServer, change: nil, record.key, field: nil, mine: .null, theirs: .object(record.fields),
+            winner: "theirs", rule: .lastWriter, at: now)
+    }
+
     /// History was replaced, and the server does not have the record; told once, also of a row that stays for what is unsent.
     func noteLoss(_ key: RecordKey, _ stored: StoredRecord?, _ table: AppliedTable) throws {
         guard pass.journalsLosses, let stored, try pass.isNew(db, key), let row = try table.writer.read(db, key.id)

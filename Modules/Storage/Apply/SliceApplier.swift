@@ -98,6 +98,7 @@ final class SliceApplier {
             try hold(record, .parent, "\(missing) is not here", waits: missing)
         }
         try marks.flush()
+        try Lapsed.forget(db, shownBy: records.prefix(taken))
         return taken
     }
 
@@ -269,6 +270,8 @@ final class SliceApplier {
         // What was dead in the old history had no row to lose.
         if isLoss, before.isLive {
             try noteLosses(record, before, table.entity)
+        } else if isLoss, changes.isEmpty, record.presence == .live {
+            try noteLostDelete(record)
         }
         var server = RecordState(
             isLive: record.presence == .live, fields: isAway ? [:] : before.fields, stamps: before.stamps,

@@ -63,8 +63,12 @@ enum RowCodec {
     /// - Throws: as ``column(_:of:in:)``.
     static func stored(_ value: FieldValue, of field: FieldSchema, in entity: String) throws -> FieldValue {
         switch (field.kind, value) {
-        case (_, .null), (.text, .string), (.date, .string), (.integer, .int), (.real, .int), (.data, .data):
+        case (.text, .string(let text)), (.date, .string(let text)):
+            guard !text.hasNUL else {
+                throw mismatch(field, entity, "a text with U+0000, at which a text ends for most who read SQLite")
+            }
             return value
+        case (_, .null), (.integer, .int), (.real, .int), (.data, .data): return value
         case (.integer, .double(let number)):
             // Above 2^53 a double does not name one integer any more.
             guard let whole = Int64(exactly: number), whole.magnitude <= 1 << 53 else {
@@ -160,5 +164,15 @@ enum DateText {
         bytes[10] = UInt8(ascii: "T")
         bytes.append(UInt8(ascii: "Z"))
         return String(decoding: bytes, as: UTF8.self)
+    }
+}
+
+extension String {
+    /// Whether it has U+0000 in it: GRDB, and C, end there (Decision 432).
+    var hasNUL: Bool {
+        utf8.withContiguousStorageIfAvailable { bytes in
+            guard let start = bytes.baseAddress else { return false }
+            return memchr(start, 0, bytes.count) != nil
+        } ?? utf8.contains(0)
     }
 }

@@ -135,6 +135,7 @@ extension Settling {
             db, "expired", of: change, detail: code == .expired ? nil : code.rawValue, now: now)
         if var work = try takeWork(db, change.record) {
             work.takeOut(change.key, mayBeDone: true)
+            try Lapsed.note(db, change, work, now: now)
             works[change.record] = work
         }
         try drop(db, change)

@@ -49,6 +49,8 @@ enum Meta {
         case pullFrom, pullOpen, pullDeaths
         /// The declared schema, as the triggers were made for it.
         case schema
+        /// The journal has values of changes of which nobody knows what came of them (``Lapsed``).
+        case lapsed
         /// Columns without a field that an event has told of, a line each.
         case unmapped
     }

@@ -321,6 +321,34 @@ import Testing
         #expect(try fixture.int("SELECT version FROM sync_record WHERE id = 'c1'") == 3)
     }
 
+    @Test("IDS-10 PRC-19 what such changes wrote is kept in the journal until a page shows it, and can be restored")
+    func expiredValues() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET name = 'B', votes = 9 WHERE id = 'c1'")
+        try f.insertCard("n", name: "New")
+        try f.insertCard("m", name: "Also")
+        let keys = try await f.claim().keys
+        try await f.settle(
+            (keys[0], .refused("expired")), (keys[1], .refused("expired")), (keys[2], .refused("expired")))
+        #expect(try !f.hasCard("n"))
+        let lines = try await f.store.conflicts()
+        #expect(lines.count == 4)
+        #expect(lines.allSatisfy { $0.kind == "expired" && $0.winner == "theirs" })
+        #expect(lines.first { $0.field == "name" }?.mine == "B")
+        // One was done, and so was half of the edit.
+        try await f.apply(
+            record("card", "c1", 5, ["name": "B", "idList": "l1", "pos": 1.0, "votes": 1, "desc": "text"]),
+            record("card", "m", 6, ["name": "Also", "idList": "l1", "pos": 1.0]))
+        let left = try await f.store.conflicts()
+        #expect(Set(left.map(\.record.id)) == ["n", "c1"])
+        #expect(left.first { $0.record.id == "c1" }?.field == "votes")
+        for each in left { _ = try await f.store.restoreLoser(each.number) }
+        #expect(try f.card("name", "n") == "New")
+        #expect(try f.int("SELECT votes FROM card WHERE id = 'c1'") == 9)
+        #expect(Set(try await f.claim().told) == ["create card n", "update card c1"])
+    }
+
     @Test("DAT-28 a refused unit is set aside whole and retried whole")
     func refusedUnit() async throws {
         let fixture = try Fixture()

@@ -51,15 +51,18 @@ struct SyncCommand: AsyncParsableCommand {
             let device = try await Device.open(global, patience: min(timeout ?? .infinity, Device.patience))
             // The wait for the database is part of the time.
             let spent = began.duration(to: .now)
+            let journal = try await device.store.conflicts(limit: 1).first?.number ?? 0
             if confirm { try await confirmRemoval(device.store) }
             let engine = connection.engine(device.store)
+            let summary: SyncSummary
             switch mode {
             case .once:
-                outcome = try await SyncOutcome(engine.sync(for: .seconds(timeout ?? 60) - spent))
+                summary = try await engine.sync(for: .seconds(timeout ?? 60) - spent)
             case .watch:
                 let watcher = Watcher(engine: engine, store: device.store, isJSON: json)
-                outcome = try await watcher.run(for: timeout.map { .seconds($0) - spent })
+                summary = try await watcher.run(for: timeout.map { .seconds($0) - spent })
             }
+            outcome = try await SyncOutcome(summary, lostByServer: device.store.lostByServer(after: journal))
         } catch {
             await connection.close()
             throw error

@@ -40,6 +40,7 @@ struct Records: Sendable {
     func insert(_ db: Database, _ record: LocalRecord) throws {
         let entity = try declared(record.key.entity)
         var arguments: [DatabaseValue] = [record.key.id.databaseValue]
+        try refuseNUL(record.key, record.fields, entity)
         for field in entity.fields { arguments.append(Columns.column(record.fields[field.name] ?? .null, field)) }
         try db.cachedStatement(sql: Columns(entity).insert).execute(arguments: StatementArguments(arguments))
     }
@@ -48,6 +49,7 @@ struct Records: Sendable {
     func update(_ db: Database, _ key: RecordKey, _ fields: [String: FieldValue]) throws {
         let entity = try declared(key.entity)
         let told = entity.fields.filter { fields[$0.name] != nil }
+        try refuseNUL(key, fields, entity)
         guard !told.isEmpty else { return }
         let assignments = told.map { "\(Columns.quoted($0.column)) = ?" }.joined(separator: ", ")
         let sql =
@@ -71,6 +73,16 @@ struct Records: Sendable {
             if try fetch(db, parent) == nil { return parent }
         }
         return nil
+    }
+
+    /// A text would be cut there, without a word.
+    private func refuseNUL(_ key: RecordKey, _ fields: [String: FieldValue], _ entity: EntitySchema) throws {
+        for field in entity.fields where field.kind != .json {
+            guard case .string(let text)? = fields[field.name], text.utf8.contains(0) else { continue }
+            throw Problem(
+                "“\(field.name)” of \(key) holds the character U+0000, which no text can have here; nothing was changed."
+            )
+        }
     }
 
     private func row(_ db: Database, _ key: RecordKey) throws -> [String: FieldValue]? {

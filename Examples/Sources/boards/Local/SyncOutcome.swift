@@ -7,8 +7,11 @@ struct SyncOutcome {
     let queue: QueueSummary
     let held: Int
     let isInStep: Bool
+    /// Records that the server's history lost, or lost values of, as this sync found.
+    let lostByServer: Int
 
-    init(_ summary: SyncSummary) {
+    init(_ summary: SyncSummary, lostByServer: Int = 0) {
+        self.lostByServer = lostByServer
         report = summary.report
         queue = summary.queue
         held = summary.held
@@ -40,6 +43,11 @@ struct SyncOutcome {
             "sent \(sent), received \(report.received), merged \(report.merged), refused \(report.refused)"
         if report.conflicts > 0 { text += ", in conflict \(report.conflicts)" }
         if report.removed > 0 { text += ", removed by a full pass \(report.removed)" }
+        if lostByServer > 0 {
+            text += "\nThe server's history was replaced by an older one, which has not all that was in step: "
+            text += "\(lostByServer) \(lostByServer == 1 ? "record is" : "records are") lost or otherwise there. "
+            text += "`boards conflicts` lists them, `boards restore --lost` writes them again."
+        }
         if isInStep { return text + "\nEverything is in step." }
         text += "\nNot in step: \(unsent) unsent, \(queue.failed) set aside, \(held) held"
         if let cause { text += "; \(cause)" }
@@ -55,7 +63,7 @@ struct SyncOutcome {
             "removed": .int(Int64(report.removed)), "unsent": .int(Int64(unsent)),
             "setAside": .int(Int64(queue.failed)), "held": .int(Int64(held)), "inStep": .bool(isInStep),
             "cause": cause.map(FieldValue.string) ?? .null, "requests": .int(Int64(report.requests)),
-            "bytesSent": .int(Int64(report.bytesSent)), "bytesReceived": .int(Int64(report.bytesReceived)),
+            "lostByServer": .int(Int64(lostByServer)), "bytesSent": .int(Int64(report.bytesSent)), "bytesReceived": .int(Int64(report.bytesReceived)),
         ]
     }
 }

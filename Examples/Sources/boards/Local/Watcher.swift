@@ -10,7 +10,7 @@ struct Watcher {
     let isJSON: Bool
 
     /// Runs, tells of each cycle that moved something, and sums up.
-    func run(for limit: Duration?) async throws -> SyncOutcome {
+    func run(for limit: Duration?) async throws -> SyncSummary {
         let interrupts = await UnixSignalsSequence(trapping: .sigint, .sigterm)
         let events = await engine.events()
         let total = try await withThrowingTaskGroup(of: Ended.self) { group in
@@ -44,8 +44,7 @@ struct Watcher {
             }
             return total
         }
-        return SyncOutcome(
-            SyncSummary(report: total, queue: try await store.summary(), held: try await store.position().held))
+        return SyncSummary(report: total, queue: try await store.summary(), held: try await store.position().held)
     }
 
     /// Wakes the engine for what other processes wrote: it hears of this one's writes only.
