@@ -108,6 +108,29 @@ struct RootsInBetweenTests: AskingForRoots {
         #expect(try f.hasCard())
     }
 
+    @Test(
+        "DL-21 DAT-05 where an edit brings the dead back that had been moved before, only its page shows where (seed 1785)"
+    )
+    func revivedElsewhere() async throws {
+        for isHere in [true, false] {
+            let f = try await Fixture.twoBoards()
+            try await f.store.setScopes([one])
+            try f.sql("UPDATE card SET name = 'A' WHERE id = 'c1'")
+            let first = try await f.claim().keys[0]
+            try f.sql("UPDATE card SET desc = 'B' WHERE id = 'c1'")
+            try await f.settle((first, .merged(record("card", "c1", 7, [:], .deleted))))
+            #expect(try f.hasCard())
+            try await f.settle((try await f.claim().keys[0], .applied(9)))
+            if isHere {
+                try await page(f, card("c1", 9, in: "l1"), upTo: 9)
+            } else {
+                try await page(f, upTo: 9)
+            }
+            #expect(try f.hasCard() == isHere)
+            #expect(try f.queued() == 0)
+        }
+    }
+
     @Test("DL-21 DAT-25 a board that does not fit its table goes as roots are first chosen, with what waits for it")
     func brokenWhenRootsAreChosen() async throws {
         let f = try await Fixture.twoBoards()

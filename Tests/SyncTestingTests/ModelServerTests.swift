@@ -283,7 +283,9 @@ private func set(_ value: FieldValue, old: FieldValue? = nil, _ rule: MergeRule 
         #expect(bench.fields("card", "c")?["desc"] == "two")
     }
 
-    @Test("Seed 26874: of a create that is older than its record's delete and than elements put in, these are the last word")
+    @Test(
+        "Seed 26874: of a create that is older than its record's delete and than elements put in, these are the last word"
+    )
     func createBelowElements() throws {
         let bench = try Bench()
         _ = try bench.send([

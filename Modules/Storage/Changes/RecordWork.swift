@@ -132,6 +132,12 @@ struct RecordWork {
         _ = take(ServerRecord(key: record, version: version, presence: .deleted))
     }
 
+    /// The change was done, and nobody knows where its record is now: only its page makes a row of it.
+    mutating func leave(with change: StoredChange) {
+        remove(change.key)
+        base = .away
+    }
+
     /// The change was decided, and `server` is what came of it: it becomes the base, unless a newer one is held.
     /// - Returns: whether it was taken.
     mutating func merge(_ change: StoredChange, into server: ServerRecord) -> Bool {

@@ -183,6 +183,8 @@ struct Settling {
             } else if let version, isGone {
                 try ChangeNotes.event(db, "died", of: change, now: now)
                 work.die(with: change, at: version)
+            } else if let version, try isRevivedSomewhere(db, change, version, work) {
+                work.leave(with: change)
             } else {
                 work.accept(change, version: version, raises: raises, isNow: !isRepeated)
             }
@@ -191,6 +193,19 @@ struct Settling {
         }
         try drop(db, change)
         try ChangeRows.release(db, blockedBy: change.key)
+    }
+
+    /// Whether an edit brought a record back that was dead by the server's word, on a device that holds chosen roots: it may have been moved out of
+    /// them before it died, and only its page, which comes then, tells where it is (seed 1785).
+    private func isRevivedSomewhere(
+        _ db: Database, _ change: StoredChange, _ version: Int64, _ work: RecordWork
+    ) throws -> Bool {
+        guard pass == nil, change.operation == .update, !work.base.isLive, !work.base.isAway, work.version > 0,
+            version > work.version, let scopes = try Scopes.read(db)
+        else { return false }
+        // What a full pass did not bring is not dead by anybody's word, and is looked for (``StayedRows``).
+        let name = change.record.scopeName
+        return !scopes.stayed.contains(name) && !scopes.doubted.contains(name)
     }
 
     /// Whether a create or an update that was done once was done to a record that is gone by now, and its tombstone forgotten.

@@ -244,7 +244,8 @@ struct FoundInFullPassesTests {
         #expect(try f.int("SELECT version FROM sync_record WHERE id = 'n'") == 9)
     }
 
-    @Test("DL-09 another history in which a record lives that was dead in the old one has lost its delete, and no value")
+    @Test(
+        "DL-09 another history in which a record lives that was dead in the old one has lost its delete, and no value")
     func aliveAgain() async throws {
         let f = try Fixture()
         try await f.applyBoard()

@@ -63,7 +63,8 @@ struct SyncOutcome {
             "removed": .int(Int64(report.removed)), "unsent": .int(Int64(unsent)),
             "setAside": .int(Int64(queue.failed)), "held": .int(Int64(held)), "inStep": .bool(isInStep),
             "cause": cause.map(FieldValue.string) ?? .null, "requests": .int(Int64(report.requests)),
-            "lostByServer": .int(Int64(lostByServer)), "bytesSent": .int(Int64(report.bytesSent)), "bytesReceived": .int(Int64(report.bytesReceived)),
+            "lostByServer": .int(Int64(lostByServer)), "bytesSent": .int(Int64(report.bytesSent)),
+            "bytesReceived": .int(Int64(report.bytesReceived)),
         ]
     }
 }
