@@ -55,11 +55,11 @@ extension Store {
             guard case .object(let all) = loser else { throw refuse("it is about no value") }
             let fields = all.filter { entity.field($0.key) != nil }
             let key = entry.record
-            if entry.kind == "lostByServer", try writer.exists(db, key.id) {
-                guard try FullPass.makeAgain(db, key, fields, schema, now: now) else {
-                    throw refuse("the record is there already")
-                }
-                return
+            if try FullPass.makeAgain(db, key, fields, schema, now: now) { return }
+            // Its row is there, of this device's making or of another's: a write of what it says already would be none.
+            let row = try writer.read(db, key.id) ?? [:]
+            guard fields.contains(where: { !(row[$0.key] ?? .null).isSame(as: $0.value) }) else {
+                throw refuse("the record is there already, and says the same")
             }
             return try writer.upsert(db, key.id, fields)
         }

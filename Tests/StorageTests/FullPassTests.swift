@@ -163,6 +163,22 @@ struct FullPassTests: AskingForRoots {
         #expect(try f.text("SELECT group_concat(id) FROM list") == "l8")
     }
 
+    @Test("DL-09 what is lost, and was made again by somebody, is written over that where it is restored")
+    func lostAndMadeElsewhere() async throws {
+        let f = try Fixture()
+        try await boards(f, 10)
+        try await f.store.beginFullPass(epoch: "e-2")
+        let records = (1...9).map { record("board", "b\($0)", Int64($0), ["name": .string("B\($0)")]) }
+        _ = try await f.store.apply(PageSlice(records: records, from: 0, checkpoint: 9, epoch: "e-2"))
+        _ = try await f.store.endFullPass(confirmed: false)
+        let lost = try #require(try await f.store.conflicts().first { $0.kind == "lostByServer" })
+        _ = try await f.store.apply(
+            PageSlice(records: [record("board", "b10", 10, ["name": "Theirs"])], from: 9, checkpoint: 10, epoch: "e-2"))
+        #expect(try await f.store.restoreLoser(lost.number) == RecordKey("board", "b10"))
+        #expect(try f.text("SELECT name FROM board WHERE id = 'b10'") == "B10")
+        #expect(try await f.claim().told == ["update board b10"])
+    }
+
     @Test("DL-09 what is lost and stays for what is unsent under it is made anew where it is, and its child follows")
     func lostOverUnsent() async throws {
         for isByNumber in [true, false] {

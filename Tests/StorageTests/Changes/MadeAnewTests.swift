@@ -105,6 +105,11 @@ import Testing
         record("card", "n", version, ["name": "Theirs", "idList": "l1", "pos": 1.0])
     }
 
+    private func expectTheirs(_ f: Fixture) throws {
+        #expect(try f.card("name", "n") == "Theirs")
+        #expect(try f.int("SELECT votes FROM card WHERE id = 'n'") == nil)
+    }
+
     @Test("Seed 5238 where the delete of what was made here loses, what the server's record has no value for has none")
     func triedAgainOverTheirs() async throws {
         let f = try Fixture()
@@ -119,8 +124,7 @@ import Testing
         let claim = try await f.claim()
         try #require(claim.told == ["delete card n"])
         try await f.settle((claim.keys[0], .merged(theirs(11))))
-        #expect(try f.card("name", "n") == "Theirs")
-        #expect(try f.int("SELECT votes FROM card WHERE id = 'n'") == nil)
+        try expectTheirs(f)
     }
 
     @Test("where a delete of what was made anew over a dead record loses, the values made here do not come with theirs")
@@ -135,8 +139,7 @@ import Testing
         let claim = try await f.claim()
         try #require(claim.told == ["delete card n"])
         try await f.settle((claim.keys[0], .merged(theirs(11))))
-        #expect(try f.card("name", "n") == "Theirs")
-        #expect(try f.int("SELECT votes FROM card WHERE id = 'n'") == nil)
+        try expectTheirs(f)
     }
 
     @Test(
@@ -154,8 +157,7 @@ import Testing
         let claim = try await f.claim()
         try #require(claim.told == ["delete card n"])
         try await f.settle((claim.keys[0], .merged(theirs(11))))
-        #expect(try f.card("name", "n") == "Theirs")
-        #expect(try f.int("SELECT votes FROM card WHERE id = 'n'") == nil)
+        try expectTheirs(f)
     }
 
     @Test("QUE-04 a delete of what was made anew over a dead record gives the record back when it is taken back")
