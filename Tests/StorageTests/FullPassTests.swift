@@ -1,3 +1,4 @@
+import GRDB
 import Storage
 import SyncCore
 import Testing
@@ -94,6 +95,34 @@ struct FullPassTests: AskingForRoots {
         let again = try await f.claim()
         try #require(again.told == ["update list l1"])
         try await f.settle((again.keys[0], .refused("notFound")))
+        #expect(try f.text("SELECT id FROM list") == nil)
+    }
+
+    @Test("DL-11 seed 81660: what another history does not have stays lost as a refused delete of it is tried again")
+    func deletedAgainWhileItStays() async throws {
+        let f = try await Fixture.twoBoards()
+        try f.sql("DELETE FROM list WHERE id = 'l1'")
+        let delete = try await f.claim()
+        try #require(delete.told == ["delete card c1", "delete list l1"])
+        try await f.settle((delete.keys[0], .applied(5)), (delete.keys[1], .refused()))
+        try await f.store.write(unit: true) { db in
+            try db.execute(sql: "INSERT INTO card (id, name, idList, pos) VALUES ('c9', 'Card', 'l1', 9)")
+            try db.execute(sql: "UPDATE list SET name = 'in' WHERE id = 'l1'")
+        }
+        let unit = try await f.claim()
+        try await f.settle((unit.keys[0], .refused("missingReference")), (unit.keys[1], .refused("transaction")))
+        try await pass(f, epoch: "e-2", record("board", "b2", 1, ["name": "Other"]))
+        _ = try await f.store.endFullPass(confirmed: true)
+        #expect(try f.text("SELECT id FROM list") == "l1", "a card that is unsent is in it")
+        _ = try await f.store.retry(delete.keys[1])
+        _ = try await f.store.discard(unit.keys[0])
+        let again = try await f.claim()
+        try #require(again.told == ["delete list l1"])
+        try await f.settle((again.keys[0], .applied(version: nil, overwrote: [:], serverID: nil)))
+        #expect(try await f.store.held() == [])
+        // Somebody makes the board anew; nothing waited for it.
+        _ = try await f.store.apply(
+            PageSlice(records: [record("board", "b1", 2, ["name": "New"])], from: 1, checkpoint: 2, epoch: "e-2"))
         #expect(try f.text("SELECT id FROM list") == nil)
     }
 

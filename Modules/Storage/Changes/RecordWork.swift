@@ -234,10 +234,15 @@ struct RecordWork {
     private mutating func goAround(_ change: StoredChange, from index: Int, mayBeDone: Bool = false) {
         switch change.operation {
         case .delete: reviveAfter(change, at: index, mayBeDone: mayBeDone)
-        case .create, .update:
-            for (name, delta) in change.fields {
-                rebase(name, onto: change.operation == .create ? .null : delta.old ?? .null, from: index)
+        case .create:
+            // A delete behind it took what the row showed, and gives that back where it is taken back itself (seed 60979); the base says
+            // that the server had none of it.
+            if changes.dropFirst(index).first(where: { $0.operation != .update })?.operation == .delete {
+                base.fillNulls(of: change)
             }
+            for name in change.fields.keys { rebase(name, onto: nil, from: index) }
+        case .update:
+            for (name, delta) in change.fields { rebase(name, onto: delta.old ?? .null, from: index) }
         }
     }
 
@@ -282,7 +287,8 @@ struct RecordWork {
     }
 
     /// `old` of the next never-sent change that names the field becomes `value`, and so on along the chain.
-    private mutating func rebase(_ name: String, onto value: FieldValue, from index: Int) {
+    /// - Parameter value: what is there before it; `nil` where the record never was: then a delete keeps what it took.
+    private mutating func rebase(_ name: String, onto value: FieldValue?, from index: Int) {
         var value = value
         for later in changes.indices.dropFirst(index) {
             if changes[later].operation == .create { return }
@@ -290,10 +296,12 @@ struct RecordWork {
             // What was sent stands for ever, and what follows was made over it.
             guard !isFixed(changes[later]), changes[later].operation == .update || changes[later].operation == .delete
             else { return }
-            guard !(delta.old ?? .null).isSame(as: value) else { return }
             let isDelete = changes[later].operation == .delete
-            if !isDelete { delta.new = replay.deltas.rebase(delta, onto: value) }
-            delta.old = value
+            if isDelete, value == nil { return }
+            let present = value ?? .null
+            guard !(delta.old ?? .null).isSame(as: present) else { return }
+            if !isDelete { delta.new = replay.deltas.rebase(delta, onto: present) }
+            delta.old = present
             changes[later].fields[name] = delta
             rewritten.insert(changes[later].position)
             if isDelete { return }

@@ -147,6 +147,12 @@ struct RowsAtRest {
         // What the server is known to have comes with its page, if no version of it is held yet. A record that only its unsent
         // changes make is held, too: what is in the way of its row may go, and nothing else would look for it then.
         guard work.version > 0 || !work.shown.isLive || !work.base.isLive else { return }
+        // That the record is not there is the server's last word, of a pass over another history (seed 81660).
+        if work.base.isLive, let held = try HeldRecords.find(db, work.record), held.presence == .deleted,
+            held.version >= work.version
+        {
+            return
+        }
         let server = ServerRecord(
             key: work.record, version: work.version, presence: work.base.isLive ? .live : .deleted,
             fields: work.base.fields.merging(work.stored?.extra ?? [:]) { declared, _ in declared })

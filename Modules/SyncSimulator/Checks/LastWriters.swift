@@ -21,8 +21,9 @@ struct LastWriters {
     /// Records about whose fields more than the writes themselves decides: a create of the dead clears fields, and a
     /// clamped stamp is the server's.
     private var unclear: Set<RecordKey> = []
-    /// Fields that sums or elements were added to: a plain write of those, as a revived create's, is not the last word (seed 25492).
-    private var added: [RecordKey: Set<String>] = [:]
+    /// Fields that sums or elements were added to, or that were written under check: a plain write of those, as a revived create's,
+    /// is not the last word (seeds 25492 and 80687).
+    private var ruled: [RecordKey: Set<String>] = [:]
 
     init(_ effects: [ModelServer.Effect]) {
         var deleted: Set<RecordKey> = []
@@ -36,7 +37,7 @@ struct LastWriters {
             if effect.isClamped || change.operation == .create && wasKnown { unclear.insert(change.record) }
             if change.operation == .delete { deleted.insert(change.record) }
             for (name, delta) in change.fields where change.operation == .update {
-                if delta.rule == .sum || delta.rule == .union { added[change.record, default: []].insert(name) }
+                if delta.rule != .lastWriter { ruled[change.record, default: []].insert(name) }
             }
             for (name, delta) in change.fields
             where change.operation != .delete && delta.rule == .lastWriter {
@@ -54,7 +55,7 @@ struct LastWriters {
         records.filter { $0.presence == .live && !unclear.contains($0.key) }.flatMap { record in
             (greatest[record.key] ?? [:]).sorted { $0.key < $1.key }.compactMap { name, write in
                 let shown = record.fields[name] ?? .null
-                guard added[record.key]?.contains(name) != true else { return nil }
+                guard ruled[record.key]?.contains(name) != true else { return nil }
                 return shown.isSame(as: write.value)
                     ? nil : "\(record.key).\(name) is \(shown), and \(write.value) was written last"
             }

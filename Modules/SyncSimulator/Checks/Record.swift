@@ -86,6 +86,7 @@ final class Record: @unchecked Sendable {
             guard let first = sent[change.id] else {
                 sent[change.id] = change
                 sentBy[change.id] = request.deviceID
+                detail(change.words)
                 continue
             }
             // A device whose power went is a copy of itself, time and again.
@@ -157,6 +158,15 @@ final class Record: @unchecked Sendable {
 }
 
 extension Change {
+    /// What it says, for who reads a trace.
+    fileprivate var words: String {
+        let parts = fields.sorted { $0.key < $1.key }.map { name, delta in
+            let stamp = delta.stamp.map { " at \($0.packed)" } ?? ""
+            return "\(name) \(delta.rule) \(delta.old ?? .null) to \(delta.new)\(stamp)"
+        }
+        return "\(id.suffix(6)) over \(baseVersion ?? 0) at \(stamp.packed): \(parts.joined(separator: ", "))"
+    }
+
     /// Whether a restored device may send this under the key that the device before it sent `first` with: it has the stamps
     /// and the base version that it knows, the values before follow what comes of the changes before (Decision 155), and it may
     /// have merged other neighbours into it (Decision 175). What only one names, the device wrote in an earlier change; so it

@@ -25,6 +25,46 @@ struct FoundInTakenBackDeletesTests {
         #expect(try f.changes().map(\.id) == [again])
     }
 
+    @Test("Seed 60979: a delete behind a create of which nobody knows takes what the row showed, and gives that back")
+    func deletedWhatIsNotKnown() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.insertCard("n")
+        let create = try await f.claim().keys[0]
+        try await f.settle((create, .unanswered))
+        try f.sql("DELETE FROM card WHERE id = 'n'")
+        try await f.settle((create, .refused("expired")))
+        let delete = try await f.claim().keys[0]
+        try await f.settle((delete, .unanswered))
+        guard case .inverse = try await f.store.cancel(delete) else { return #expect(Bool(false), "no inverse") }
+        #expect(try f.card("name", "n") == "A")
+        let both = try await f.claim()
+        try #require(both.told == ["delete card n", "create card n"])
+        #expect(both.changes[1].change.fields["name"]?.new == "A")
+        #expect(both.changes[1].change.fields["idList"]?.new == "l1")
+        // The server's word of the delete is not taken for what the row had.
+        try await f.settle(
+            (both.keys[0], .applied(version: nil, overwrote: [:], serverID: nil)), (both.keys[1], .refused("forbidden"))
+        )
+        _ = try await f.store.discard(both.keys[1])
+        #expect(try !f.hasCard("n"))
+    }
+
+    @Test("Seed 60979: a delete of what somebody else has under a refused create's id goes from that")
+    func deletedWhatOthersHave() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.insertCard("n")
+        let create = try await f.claim().keys[0]
+        try await f.settle((create, .unanswered))
+        try f.sql("DELETE FROM card WHERE id = 'n'")
+        try await f.settle((create, .refused("expired")))
+        let delete = try await f.claim().keys[0]
+        try await f.settle((delete, .merged(record("card", "n", 9, ["name": "Theirs", "idList": "l1"]))))
+        #expect(try f.card("name", "n") == "Theirs")
+        #expect(try f.card("pos", "n") == nil)
+    }
+
     @Test(
         "Seed 867: what was made under a record that lives again waits for it, although its delete was done in the same request"
     )
