@@ -7,7 +7,7 @@ import Testing
 @Suite("Moved before what it was under left")
 struct MovedBeforeLeavingTests {
     /// A board that is the only root asked for, two lists, and a card with a comment in the first, up to version 5.
-    private func fixture() async throws -> Fixture {
+    private func fixture(ofRoots: Bool = true) async throws -> Fixture {
         let f = try Fixture(
             Schema([
                 EntitySchema("board", fields: [.text("name")]),
@@ -15,7 +15,7 @@ struct MovedBeforeLeavingTests {
                 EntitySchema("card", fields: [.text("name"), .parent("idList", "list")]),
                 EntitySchema("comment", fields: [.text("text"), .parent("idCard", "card")]),
             ]))
-        try await f.store.setScopes([RecordKey("board", "b1")])
+        if ofRoots { try await f.store.setScopes([RecordKey("board", "b1")]) }
         try await page(
             f,
             [
@@ -121,5 +121,54 @@ struct MovedBeforeLeavingTests {
         try await page(f, [record("comment", "k1", 22, [:], .gone)])
         #expect(try f.int("SELECT (SELECT count(*) FROM card) + (SELECT count(*) FROM comment)") == 0)
         #expect(try f.int("SELECT count(*) FROM sync_held") == 0)
+    }
+
+    // MARK: Made here of an id that the server has in the other list
+
+    /// A card was made in the first list, of an id that somebody's card in the other has; that is refused.
+    private func taken(ofRoots: Bool = true) async throws -> (f: Fixture, failed: String) {
+        let f = try await fixture(ofRoots: ofRoots)
+        try f.sql("INSERT INTO card (id, name, idList) VALUES ('c2', 'Mine', 'l1')")
+        let create = try await f.claim().keys[0]
+        try await page(
+            f,
+            [
+                record("card", "c2", 7, ["name": "Theirs", "idList": "l2"]),
+                record("comment", "k2", 8, ["text": "Text", "idCard": "c2"]),
+            ])
+        try await f.settle((create, .refused("idTaken")))
+        #expect(try f.text("SELECT name FROM card WHERE id = 'c2'") == "Mine")
+        return (f, create)
+    }
+
+    /// The first list left with what the server has in it, and the other card shows once the one made here is given up.
+    private func expectTheirs(_ f: Fixture, failed: String) async throws {
+        #expect(try f.text("SELECT group_concat(id) FROM list") == "l2")
+        #expect(try f.int("SELECT (SELECT count(*) FROM card) + (SELECT count(*) FROM comment)") == 0)
+        #expect(try await f.store.discard(failed) == [failed])
+        #expect(try f.text("SELECT id || ' ' || name || ' ' || idList FROM card") == "c2 Theirs l2")
+        #expect(try f.text("SELECT id || ' ' || idCard FROM comment") == "k2 c2")
+        #expect(try f.int("SELECT version FROM sync_record WHERE id = 'c2'") == 7)
+        #expect(try f.int("SELECT count(*) FROM sync_held") == 0)
+    }
+
+    @Test(
+        "DL-13 a card made of an id that the server has elsewhere shows that once given up, where a verdict took its list away (seed 69941)"
+    )
+    func madeInMovedList() async throws {
+        let (f, failed) = try await taken()
+        try f.sql("UPDATE list SET name = 'Mine' WHERE id = 'l1'")
+        let edit = try await f.claim().keys[0]
+        try await f.settle((edit, .merged(record("list", "l1", 12, ["name": "List", "idBoard": "far"]))))
+        try await page(f, [], upTo: 12)
+        try await f.store.evictLeaving()
+        try await expectTheirs(f, failed: failed)
+    }
+
+    @Test("DL-13 the same where everything is asked for, and the page says that the list left")
+    func madeInLeftList() async throws {
+        let (f, failed) = try await taken(ofRoots: false)
+        try await page(f, [left])
+        try await expectTheirs(f, failed: failed)
     }
 }

@@ -77,6 +77,22 @@ extension SliceApplier {
         }
     }
 
+    /// Those of them that the server does not have under a record that leaves: a create made here of an id that the server has
+    /// elsewhere shows them there (seeds 69941, 95423, 47593).
+    func elsewhere(_ below: [ServerRecord], than key: RecordKey) -> [ServerRecord] {
+        var going: Set<RecordKey> = [key]
+        var rest = below
+        while true {
+            let next = rest.filter { record in
+                let parents = context.schema[record.key.entity]?.parents(in: record.fields) ?? []
+                return going.isDisjoint(with: parents)
+            }
+            guard next.count < rest.count else { return rest }
+            going.formUnion(Set(rest.map(\.key)).subtracting(next.map(\.key)))
+            rest = next
+        }
+    }
+
     func isHere(_ key: RecordKey) throws -> Bool { try table(key.entity)?.writer.exists(db, key.id) ?? false }
 }
 

@@ -325,7 +325,9 @@ final class SliceApplier {
         let stored = try StoredRecord.read(db, record.key)
         var below: [ServerRecord] = []
         if record.presence == .gone {
-            if isOfRoots { below = try acknowledged(under: record.key) }
+            if isOfRoots || hasQueue { below = try acknowledged(under: record.key) }
+            // Nothing sweeps what would wait in vain: only what the server has elsewhere is kept.
+            if !isOfRoots { below = elsewhere(below, than: record.key) }
             // Its version tells when it left, and what is held may come from a later verdict: that says nothing of where the
             // record is, and no later page brought it, since that one would stand here instead.
             if let held = try leaves(record.key) { return held }
