@@ -210,7 +210,12 @@ struct RecordWork {
     /// - Parameter mayBeDone: whether the server may have done it all the same.
     mutating func takeOut(_ key: String, mayBeDone: Bool = false) {
         guard let index = changes.firstIndex(where: { $0.key == key }) else { return }
-        goAround(changes.remove(at: index), from: index, mayBeDone: mayBeDone)
+        let change = changes.remove(at: index)
+        // What it was is over with what was made anew behind it: no `old` of a delete between them says what a page leaves out.
+        if change.operation == .create, changes.dropFirst(index).contains(where: { $0.operation == .create }) {
+            base.fillNulls(of: change)
+        }
+        goAround(change, from: index, mayBeDone: mayBeDone)
     }
 
     /// The change was refused, and is shown on: what came after it goes to the server as if it had never been.

@@ -160,6 +160,34 @@ import Testing
         try expectTheirs(f)
     }
 
+    @Test(
+        "Seed 61621 what was refused, deleted and made anew does not show what it was before where a page says what it is"
+    )
+    func refusedBefore() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("INSERT INTO card (id, name, idList, pos, votes) VALUES ('n', 'Mine', 'l1', 1, 2)")
+        try await f.settle((try await f.claim().keys[0], .unanswered))
+        try f.sql("DELETE FROM card WHERE id = 'n'")
+        let first = try await f.claim()
+        try #require(first.told == ["create card n", "delete card n"])
+        try await f.settle((first.keys[0], .refused("forbidden")), (first.keys[1], .unanswered))
+        try f.insertCard("n", name: "Theirs")
+        let second = try await f.claim()
+        try #require(second.told == ["delete card n", "create card n"])
+        try await f.settle((second.keys[0], .unanswered), (second.keys[1], .unanswered))
+        try await f.apply(theirs(11))
+        try expectTheirs(f)
+        _ = try await f.store.settle(
+            Settlement(outcomes: [
+                .init(
+                    changeID: second.keys[0], kind: .applied(version: nil, overwrote: [:], serverID: nil),
+                    isRepeated: true),
+                .init(changeID: second.keys[1], kind: .applied(11), isRepeated: true),
+            ]), claim: nil)
+        try expectTheirs(f)
+    }
+
     @Test("QUE-04 a delete of what was made anew over a dead record gives the record back when it is taken back")
     func overTheDeadTakenBack() async throws {
         let f = try Fixture()
