@@ -39,7 +39,7 @@ import Testing
         try store.database.close()
     }
 
-    @Test("Seed 7119: of a verdict that the device never took in, and whose change is given up, no line is owed")
+    @Test("Seeds 7119, 72224: of a verdict that the device never took in, no line is owed")
     func givenUpBeforeItsVerdict() throws {
         let changes = (1...2).map { number in
             Change(
@@ -54,7 +54,7 @@ import Testing
         let request = ExchangeRequest(cycleID: "c", deviceID: "a", lastSyncVersion: 0, changes: changes)
         var memory = Memory()
         memory.heard(answer, of: request)
-        memory.gaveUp(["k-1"])
+        memory.tookNothing(of: ["k-1"])
         let (folder, store, schema) = try fresh()
         defer { folder.remove() }
         let sent = Dictionary(uniqueKeysWithValues: changes.map { ($0.id, $0) })

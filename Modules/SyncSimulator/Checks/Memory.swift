@@ -37,9 +37,10 @@ struct Memory {
     /// The device's files are older ones.
     mutating func restored() { self = Memory() }
 
-    /// The app gives these changes up, whose verdicts the device had not taken in: it died over the answer, or nothing could be
-    /// written. Of what they said there will be no line.
-    mutating func gaveUp(_ keys: [String]) {
+    /// The device had not taken the verdicts of these changes in: it died over the answer, or nothing could be written. The app gives
+    /// the changes up, or they are asked again, or wait still as the next process finds them. Of what the verdicts said there will be no
+    /// line, before they are said once more: that may not come to be (seed 72224).
+    mutating func tookNothing(of keys: some Sequence<String>) {
         for key in keys {
             owed[key] = nil
             clamped.remove(key)

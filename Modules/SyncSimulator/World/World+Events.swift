@@ -232,7 +232,7 @@ extension World {
         let needing = settle(index) { try await $0.store.dependants(of: key) } ?? []
         if discards {
             let undecided = Set(facts?.queue.filter { $0.state != 4 }.map(\.key) ?? [])
-            memories[index].gaveUp(needing.filter(undecided.contains))
+            memories[index].tookNothing(of: needing.filter(undecided.contains))
             guard let keys = settle(index, { try await $0.store.discard(key) }) else {
                 return noteUnsure(index, [key] + needing)
             }

@@ -278,6 +278,7 @@ final class World {
     /// What stands in the place of others is known from here at the latest.
     private func saw(_ request: ExchangeRequest, from index: Int) {
         checkAccount(of: request, from: index)
+        memories[index].tookNothing(of: request.changes.lazy.map(\.id))
         if limits.isSmall, !request.changes.isEmpty {
             record.cover(.smallRequests)
             if hasClaimedMore(than: request, index) { record.cover(.requestBeforeSettled) }
@@ -327,6 +328,7 @@ final class World {
         let found = devices[index].read { try Ledger.changes($0, above: 0) } ?? []
         enter(found.filter { known[$0.key] == nil }, of: attempts[index], in: index)
         attempts[index] = nil
+        memories[index].tookNothing(of: devices[index].facts()?.queue.lazy.filter { $0.state != 4 }.map(\.key) ?? [])
     }
 
     // MARK: Checks
