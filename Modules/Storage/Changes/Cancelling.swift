@@ -6,7 +6,7 @@ import SyncCore
 /// | the change | what happens |
 /// | --- | --- |
 /// | never sent | it goes at once, with what needs it; if something of that was sent, or a deleted record's parent is not here any more, it is too late |
-/// | sent, without a verdict | an inverse goes after it: a create's is a delete, a delete's a create (where its parents are here, and nobody deleted it again), an update's the values before; what a later change writes again, or a later create makes anew, needs none. One that takes a sum or elements back waits for the verdict, and ends with a refusal (Decision 335) |
+/// | sent, without a verdict | an inverse goes after it: a create's is a delete, a delete's a create (where its parents are here, and nobody deleted it again), an update's the values before; what a later change writes again, or a later create makes anew, needs none, nor does a delete whose record's create goes back with it. One that takes a sum or elements back waits for the verdict, and ends with a refusal (Decision 335) |
 /// | being sent now | too late: its fate is the server's |
 /// | set aside | refused: it is discarded, or retried |
 extension ChangeTable {
@@ -73,7 +73,7 @@ extension ChangeTable {
         try settling.giveUp(db, leaving, isDecided: false)
         var inverses: [String: String] = [:]
         // The last made is undone first, so that a child goes before its parent.
-        for member in closure.reversed() where member.wasSent {
+        for member in withoutUnmade(closure).reversed() where member.wasSent {
             inverses[member.key] = try settling.invert(db, member)
         }
         try settling.finish(db)
@@ -95,6 +95,13 @@ extension ChangeTable {
             if create != nil { undone.insert(record) }
         }
         return undone.isEmpty ? changes : changes.filter { !undone.contains($0.record) }
+    }
+
+    /// Without the deletes whose record's create goes back with them: before both there was nothing to bring back (seed 78275).
+    private func withoutUnmade(_ changes: [StoredChange]) -> [StoredChange] {
+        let creates = Dictionary(
+            changes.lazy.filter { $0.operation == .create }.map { ($0.record, $0.position) }, uniquingKeysWith: min)
+        return changes.filter { $0.operation != .delete || creates[$0.record, default: .max] > $0.position }
     }
 }
 

@@ -66,6 +66,31 @@ struct FoundInTakenBackDeletesTests {
     }
 
     @Test(
+        "Seed 78275: what was made and deleted here, both sent, stays away when its create is taken back, or the one of the list it was in",
+        arguments: [0, 1])
+    func deletedWithItsCreate(place: Int) async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('n', 'N', 'b1')")
+        try f.insertCard("k", list: "n")
+        let creates = try await f.claim().keys
+        for key in creates { try await f.settle((key, .unanswered)) }
+        try f.sql("DELETE FROM card WHERE id = 'k'")
+        for key in try await f.claim().keys { try await f.settle((key, .unanswered)) }
+        try f.sql("UPDATE list SET name = 'Mine' WHERE id = 'n'")
+        let outcome = try await f.store.cancel(creates[place])
+        #expect(try !f.hasCard("k"))
+        let told = ["create list n", "create card k", "delete card k"]
+        if place == 0 {
+            guard case .inverse = outcome else { return #expect(Bool(false), "no inverse") }
+            #expect(try await f.claim().told == told + ["delete list n"])
+        } else {
+            #expect(outcome == .tooLate)
+            #expect(try await f.claim().told == told + ["update list n"])
+        }
+    }
+
+    @Test(
         "Seed 867: what was made under a record that lives again waits for it, although its delete was done in the same request"
     )
     func madeUnderTheRevived() async throws {
