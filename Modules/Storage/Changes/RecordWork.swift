@@ -27,6 +27,8 @@ struct RecordWork {
     private var rewritten: Set<Int64> = []
     /// The row shows what was made here, under the id of a record that the server has.
     private(set) var isTaken = false
+    /// Whether the base is what the server said of the record as a whole, taken here.
+    private var hasTaken = false
     /// Changes that came to nothing when another was taken out: the caller takes them out of the queue.
     private(set) var emptied: [StoredChange] = []
 
@@ -99,7 +101,25 @@ struct RecordWork {
         }
         base.fillNulls(of: changes)
         stored = StoredRecord(version: server.version, base: base, extra: extra)
+        hasTaken = true
         return true
+    }
+
+    /// What waits of the record is the server's last word of it, also where it is of the very version held: a verdict raised that, and
+    /// told of its change only; the page that came with it tells of all before it, too (seed 97560).
+    mutating func takeLast(_ held: ServerRecord) {
+        let isOfVersion = held.version == version && version > 0 && held.presence == .live
+        if held.version > version || isOfVersion { _ = take(held) }
+    }
+
+    /// Whether what waits of the record may say what the base does not.
+    func isBehind(_ held: ServerRecord) -> Bool {
+        guard held.version == version, version > 0, held.presence == .live, !hasTaken else {
+            return held.version > version
+        }
+        return held.fields.contains { name, value in
+            entity.field(name) != nil && !(base.fields[name] ?? .null).isSame(as: value)
+        }
     }
 
     /// The server did this change as it was sent: the base moves with it, unless what is held came after.
@@ -210,12 +230,7 @@ struct RecordWork {
     /// - Parameter mayBeDone: whether the server may have done it all the same.
     mutating func takeOut(_ key: String, mayBeDone: Bool = false) {
         guard let index = changes.firstIndex(where: { $0.key == key }) else { return }
-        let change = changes.remove(at: index)
-        // What it was is over with what was made anew behind it: no `old` of a delete between them says what a page leaves out.
-        if change.operation == .create, changes.dropFirst(index).contains(where: { $0.operation == .create }) {
-            base.fillNulls(of: change)
-        }
-        goAround(change, from: index, mayBeDone: mayBeDone)
+        goAround(changes.remove(at: index), from: index, mayBeDone: mayBeDone)
     }
 
     /// The change was refused, and is shown on: what came after it goes to the server as if it had never been.
@@ -241,7 +256,7 @@ struct RecordWork {
         case .delete: reviveAfter(change, at: index, mayBeDone: mayBeDone)
         case .create:
             // A delete behind it took what the row showed, and gives that back where it is taken back itself (seed 60979); the base says
-            // that the server had none of it.
+            // that the server had none of it, also where a page leaves a field out (seed 61621).
             if changes.dropFirst(index).first(where: { $0.operation != .update })?.operation == .delete {
                 base.fillNulls(of: change)
             }

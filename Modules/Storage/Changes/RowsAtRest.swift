@@ -53,7 +53,7 @@ struct RowsAtRest {
             // away what another history does not have (seed 58).
             guard let held = try HeldRecords.find(db, work.record),
                 held.presence == .live || (held.version == 0 && work.version > 0 && work.base.isLive),
-                held.version <= work.version
+                !work.isBehind(held)
             else { return }
         }
         try HeldRecords.forget(db, work.record)
@@ -147,11 +147,10 @@ struct RowsAtRest {
         // What the server is known to have comes with its page, if no version of it is held yet. A record that only its unsent
         // changes make is held, too: what is in the way of its row may go, and nothing else would look for it then.
         guard work.version > 0 || !work.shown.isLive || !work.base.isLive else { return }
-        // That the record is not there is the server's last word, of a pass over another history (seed 81660).
-        if work.base.isLive, let held = try HeldRecords.find(db, work.record), held.presence == .deleted,
-            held.version >= work.version
-        {
-            return
+        // Nor does what the base was before that came take its place; that the record is not there is the last word of a pass over
+        // another history (seed 81660).
+        if work.base.isLive, let held = try HeldRecords.find(db, work.record) {
+            if work.isBehind(held) || (held.presence == .deleted && held.version == work.version) { return }
         }
         let server = ServerRecord(
             key: work.record, version: work.version, presence: work.base.isLive ? .live : .deleted,

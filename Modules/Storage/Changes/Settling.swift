@@ -156,7 +156,7 @@ struct Settling {
         if var work = try takeWork(db, change.record) {
             // The server's last word of it may wait for its parent: the change was done over that.
             let held = try hasHeld ? HeldRecords.find(db, change.record) : nil
-            if let held, held.presence != .gone, held.version > work.version { _ = work.take(held) }
+            if let held, held.presence != .gone { work.takeLast(held) }
             let isPages = try isLeftToPass(db, change)
             if isPages { work.awaitPage() }
             let isFollowing = work.version == change.baseVersion ?? 0 || raised.contains(change.record)

@@ -104,6 +104,37 @@ struct FoundAmongHeldTests {
         #expect(try await f.store.position().held == 0)
     }
 
+    @Test(
+        "Seed 97560: a card moved where its list is not here yet comes there with it, although a verdict had raised its version before its page",
+        arguments: ["applied", "refused", "taken back"])
+    func heldAtTheVersionOfAVerdict(end: String) async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET name = 'Mine' WHERE id = 'c1'")
+        let rename = try await f.claim().keys[0]
+        // Somebody moved it before that was done.
+        try await f.settle((rename, .applied(6)))
+        try await f.apply(record("card", "c1", 6, ["name": "Mine", "idList": "l9", "pos": 1.0]))
+        #expect(try await f.store.position().held == 1)
+        try f.sql("UPDATE card SET votes = 5 WHERE id = 'c1'")
+        switch end {
+        case "applied":
+            let edit = try #require(try await f.claim().changes.first)
+            #expect(edit.change.baseVersion == 6)
+            // The page leaves it out: this device had the base.
+            try await f.settle((edit.change.id, .applied(7)))
+        case "refused": try await f.settle((try await f.claim().keys[0], .refused("forbidden")))
+        default: _ = try await f.store.cancel(try #require(try f.changes().last).id)
+        }
+        #expect(try f.card("idList") == "l1")
+        #expect(try await f.store.position().held == 1)
+        try await f.apply(record("list", "l9", 8, ["name": "Nine", "idBoard": "b1", "pos": 9.0]))
+        #expect(try f.card("idList") == "l9")
+        #expect(try f.card("name") == "Mine")
+        #expect(try f.card("votes") == (end == "applied" ? "5" : "1"))
+        #expect(try await f.store.position().held == 0)
+    }
+
     @Test("Seed 264: what was held is older than a verdict, also where no full pass ever ran")
     func heldBelowVerdict() async throws {
         let f = try Fixture()
