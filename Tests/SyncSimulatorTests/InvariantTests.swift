@@ -165,6 +165,26 @@ import Testing
         try store.database.close()
     }
 
+    @Test("Seed 53407: what a unit's member that is tried again became is given up before it was ever sent")
+    func givenUpUnsent() throws {
+        let (folder, store, schema) = try fresh()
+        defer { folder.remove() }
+        var book = Book(store: store, schema: schema)
+        _ = try book.write("INSERT INTO board (id, name) VALUES ('b', 'B')")
+        try store.database.write { try $0.execute(sql: "DELETE FROM sync_change") }
+        book.ledger = Ledger()
+        let edit = try book.write("UPDATE board SET name = 'C'")
+        #expect(try book.look().isEmpty)
+        // Nobody looks between the retry of the unit and the app's giving up what the member waits for.
+        try store.database.write { try $0.execute(sql: "UPDATE sync_change SET key = 'next', sequence = 9") }
+        try book.ledger.noteQueue(book.facts())
+        book.ledger.set(.discarded, for: ["next"])
+        try store.database.write { try $0.execute(sql: "DELETE FROM sync_change") }
+        #expect(try book.look().isEmpty)
+        #expect(book.ledger.heir(of: edit) == "next")
+        try store.database.close()
+    }
+
     /// A ledger, and what it is told of what is written and found.
     private struct Book {
         let store: Store
@@ -181,9 +201,12 @@ import Testing
         }
 
         mutating func look(accepted: Set<String> = []) throws -> [Ledger.Entry] {
+            try ledger.look(facts(), accepted: accepted, taken: [], refused: [])
+        }
+
+        func facts() throws -> DeviceFacts {
             var parsed: [String: FieldValue] = [:]
-            let facts = try store.database.read { try DeviceFacts($0, schema, &parsed) }
-            return ledger.look(facts, accepted: accepted, taken: [], refused: [])
+            return try store.database.read { try DeviceFacts($0, schema, &parsed) }
         }
     }
 

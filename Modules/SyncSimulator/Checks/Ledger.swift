@@ -78,9 +78,16 @@ struct Ledger {
         known = Set(entries.keys)
     }
 
-    /// What is aside as the app asks for it to be tried again or given up: it may have been set aside since the last look.
-    mutating func noteAside(_ facts: DeviceFacts) {
-        for change in facts.queue where change.state == 4 { wasAside.insert(change.key) }
+    /// What the queue holds as the app asks for something to be tried again or given up: it may have been set aside since the
+    /// last look, or stand in another's place, be given up before it was ever sent, and be gone at the next (seed 53407).
+    mutating func noteQueue(_ facts: DeviceFacts) {
+        for change in facts.queue {
+            add(
+                Entry(
+                    key: change.key, sequence: change.sequence, record: change.record,
+                    operation: [.create, .update, .delete][Int(change.operation)], stamp: .zero))
+            if change.state == 4 { wasAside.insert(change.key) }
+        }
     }
 
     /// Takes over what the queue holds now, and finds out what took in what is not there any more.
@@ -92,13 +99,7 @@ struct Ledger {
     mutating func look(
         _ facts: DeviceFacts, accepted: Set<String>, taken: Set<String>, refused: Set<String>
     ) -> [Entry] {
-        for change in facts.queue {
-            add(
-                Entry(
-                    key: change.key, sequence: change.sequence, record: change.record,
-                    operation: [.create, .update, .delete][Int(change.operation)], stamp: .zero))
-        }
-        noteAside(facts)
+        noteQueue(facts)
         let present = Set(facts.queue.map(\.key))
         var lost: [Entry] = []
         for (record, keys) in byRecord {

@@ -222,7 +222,7 @@ extension World {
     func repair(_ index: Int, _ number: UInt64, discards: Bool) {
         let facts = devices[index].facts()
         guard let failed = facts?.failed, !failed.isEmpty else { return }
-        if let facts { ledgers[index].noteAside(facts) }
+        if let facts { ledgers[index].noteQueue(facts) }
         let chosen = failed[Int(number % UInt64(failed.count))]
         let key = chosen.key
         // A record that left what the device holds has no row to try again over (Reliability.md, seed 446).
