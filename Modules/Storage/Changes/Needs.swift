@@ -17,7 +17,7 @@ struct Needs {
             return own
         }
         for record in references(of: change) where record != change.record {
-            if let other = try asideCreate(db, of: record) { return other }
+            if let other = try asideCreate(db, of: record, for: change) { return other }
             if try Drafts.kind(db, of: record) == .local {
                 let root = Drafts.root(of: record, .local)
                 return Aside(record: record, position: 0, key: root, root: root, isFailed: false)
@@ -48,17 +48,27 @@ struct Needs {
         var isFailed: Bool
     }
 
-    func asideCreate(_ db: Database, of record: RecordKey) throws -> Aside? {
+    /// The first create of a record that is set aside, or itself waits.
+    /// - Parameter change: what refers to the record: a create behind a delete that came after it makes another life of that.
+    func asideCreate(_ db: Database, of record: RecordKey, for change: StoredChange? = nil) throws -> Aside? {
         let sql = """
-            SELECT position, key, state, blockedBy FROM sync_change
-            WHERE entity = ? AND id = ? AND operation = 0 AND state >= 3 ORDER BY position LIMIT 1
+            SELECT position, key, state, blockedBy FROM sync_change c
+            WHERE entity = ? AND id = ? AND operation = 0 AND state >= 3 AND ? > \(Self.deletedBefore)
+            ORDER BY position LIMIT 1
             """
         let statement = try db.cachedStatement(sql: sql)
-        guard let row = try Row.fetchOne(statement, arguments: [record.entity, record.id]) else { return nil }
+        let arguments: StatementArguments = [record.entity, record.id, change?.sequence ?? .max]
+        guard let row = try Row.fetchOne(statement, arguments: arguments) else { return nil }
         return Aside(
             record: record, position: row[0], key: row[1], root: row[3] ?? row[1],
             isFailed: row[2] == StoredChange.State.failed.rawValue)
     }
+
+    /// The place of the last delete of its record in front of a create `c`, which begins anew behind that (Decision 420); 0 for none.
+    private static let deletedBefore = """
+        coalesce((SELECT max(d.position) FROM sync_change d
+          WHERE d.entity = c.entity AND d.id = c.id AND d.operation = 2 AND d.position < c.position), 0)
+        """
 
     /// The key of the last create behind a change that makes what the change names: by the order of the queue that would come too late
     /// (QUE-07).
@@ -95,7 +105,7 @@ struct Needs {
     /// One pass in the queue's order, so that what needs a blocked create is found in the same pass.
     func mark(_ db: Database, after position: Int64) throws {
         let asides = try asides(db)
-        try block(db, following(db, position, among: asides.roots, and: asides.waiting))
+        try block(db, following(db, position, among: asides.roots, from: asides.begins, and: asides.waiting))
         try noteChecked(db)
     }
 
@@ -112,7 +122,7 @@ struct Needs {
         let latest = "SELECT 1 FROM sync_change WHERE position > ? LIMIT 1"
         guard try Row.fetchOne(db.cachedStatement(sql: latest), arguments: [checked ?? 0]) != nil else { return [] }
         let asides = try asides(db)
-        return try following(db, checked ?? 0, among: asides.roots, and: asides.waiting)
+        return try following(db, checked ?? 0, among: asides.roots, from: asides.begins, and: asides.waiting)
             .filter { !asides.refused.contains($0.record) }
     }
 
@@ -120,6 +130,8 @@ struct Needs {
     private struct Asides {
         /// The records whose create is set aside or waits, each with its root.
         var roots: [RecordKey: String]
+        /// Behind which place the life of such a record begins that its create makes.
+        var begins: [RecordKey: Int64] = [:]
         /// Those whose own create was set aside.
         var refused: Set<RecordKey> = []
         /// The first change of a record that waits and is no create.
@@ -135,7 +147,8 @@ struct Needs {
     private func asides(_ db: Database) throws -> Asides {
         var asides = Asides(roots: try Drafts.localRoots(db))
         let sql = """
-            SELECT entity, id, coalesce(blockedBy, key), state, operation, position FROM sync_change
+            SELECT entity, id, coalesce(blockedBy, key), state, operation, position,
+              CASE operation WHEN 0 THEN \(Self.deletedBefore) END FROM sync_change c
             WHERE state <> 0 AND state IN (3, 4, 5) AND (state <> 4 OR operation = 0)
             """
         let rows = try Row.fetchCursor(db.cachedStatement(sql: sql))
@@ -143,6 +156,7 @@ struct Needs {
             let record = RecordKey(row[0], row[1])
             if Operation(number: row[4]) == .create {
                 asides.roots[record] = row[2]
+                asides.begins[record] = min(asides.begins[record] ?? .max, row[6])
                 if row[3] == StoredChange.State.failed.rawValue { asides.refused.insert(record) }
             } else if asides.waiting[record].map({ $0.position > row[5] }) ?? true {
                 asides.waiting[record] = Waiting(position: row[5], root: row[2])
@@ -176,18 +190,19 @@ struct Needs {
     }
 
     /// The changes behind `position`, blocked ones left out, that need one of the records, each with the root of that one.
-    /// - Parameter waiting: what waits by itself; what stands behind one of these, or behind one that is found, waits with it.
-    ///   `nil` where only what needs a record is asked for.
+    /// - Parameters:
+    ///   - begins: behind which places the records' lives begin: what was written before that does not need them.
+    ///   - waiting: what waits by itself; what stands behind one of these, or behind one that is found, waits with it.
+    ///     `nil` where only what needs a record is asked for.
     func following(
-        _ db: Database, _ position: Int64, among roots: [RecordKey: String], and waiting: [RecordKey: Waiting]? = nil,
-        withBlocked: Bool = false
+        _ db: Database, _ position: Int64, among roots: [RecordKey: String], from begins: [RecordKey: Int64] = [:],
+        and waiting: [RecordKey: Waiting]? = nil, withBlocked: Bool = false
     ) throws -> [Following] {
-        var roots = roots
-        var waiting = waiting
+        var (roots, begins, waiting) = (roots, begins, waiting)
         // What cannot refer to any of them needs no look at its fields.
         var referring = self.referring(to: Set(roots.keys.map(\.entity)))
         let sql = """
-            SELECT position, key, entity, id, operation, state FROM sync_change
+            SELECT position, key, entity, id, operation, state, sequence FROM sync_change
             WHERE position > ? AND state IN (\(withBlocked ? "0, 1, 2, 3, 5" : "0, 2")) ORDER BY position
             """
         let rows = try Row.fetchCursor(db.cachedStatement(sql: sql), arguments: [position])
@@ -195,9 +210,11 @@ struct Needs {
         while let row = try rows.next() {
             let record = RecordKey(row[2], row[3])
             let operation = Operation(number: row[4])
-            var root = operation == .create ? nil : roots[record]
+            let sequence: Int64 = row[6]
+            func needed(_ record: RecordKey) -> String? { sequence > begins[record] ?? 0 ? roots[record] : nil }
+            var root = operation == .create ? nil : needed(record)
             if root == nil, operation != .delete, referring.contains(record.entity) {
-                root = try referred(db, row[0], by: record, in: roots)
+                root = try referred(db, row[0], by: record, needed)
             }
             if root == nil, let before = waiting?[record], before.position < row[0] { root = before.root }
             // Of two that name each other, the one for which the other waits goes first.
@@ -212,7 +229,7 @@ struct Needs {
                     position: row[0], key: row[1], record: record,
                     wasSent: state == .uncertain || state == .uploading || state == .blockedAfterSending, root: root))
             if operation == .create {
-                roots[record] = root
+                (roots[record], begins[record]) = (root, nil)
                 referring.formUnion(self.referring(to: [record.entity]))
             } else if waiting?[record] == nil {
                 waiting?[record] = Waiting(position: row[0], root: root)
@@ -228,9 +245,9 @@ struct Needs {
             }.map(\.name))
     }
 
-    /// The root of the first record that the change at a place refers to; only its references are read.
+    /// The root of the first record that the change at a place refers to and needs; only its references are read.
     private func referred(
-        _ db: Database, _ position: Int64, by record: RecordKey, in roots: [RecordKey: String]
+        _ db: Database, _ position: Int64, by record: RecordKey, _ needed: (RecordKey) -> String?
     ) throws -> String? {
         let fields = schema[record.entity]?.fields.filter { $0.reference != nil } ?? []
         // A field's name is letters, digits and _, so it stands in a path as it is.
@@ -240,7 +257,7 @@ struct Needs {
         for (index, field) in fields.enumerated() {
             guard let target = field.reference?.entity, let id = String.fromDatabaseValue(row[index]) else { continue }
             let other = RecordKey(target, id)
-            if other != record, let root = roots[other] { return root }
+            if other != record, let root = needed(other) { return root }
         }
         return nil
     }

@@ -80,6 +80,49 @@ import Testing
     }
 
     @Test(
+        "Seed 83986 QUE-07 what was sent of a list's life before does not wait for the create that waits to make it anew",
+        arguments: [false, true])
+    func lifeBefore(isMarkedAgain: Bool) async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        for board in ["first", "refused"] { try f.sql("INSERT INTO board (id, name) VALUES ('\(board)', 'B')") }
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('n', 'N', 'b1')")
+        try f.insertCard("m", list: "n")
+        let sent = try await f.claim()
+        try #require(sent.told == ["create board first", "create board refused", "create list n", "create card m"])
+        try await f.settle(
+            (sent.keys[0], .unanswered), (sent.keys[1], .refused("forbidden")), (sent.keys[2], .unanswered),
+            (sent.keys[3], .unanswered))
+        try f.sql("DELETE FROM card WHERE id = 'm'")
+        try f.sql("DELETE FROM list WHERE id = 'n'")
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('n', 'Anew', 'refused')")
+        try await f.settle()
+        // All that stands behind the one that is refused now is looked at once more.
+        if isMarkedAgain { try await f.settle((sent.keys[0], .refused("forbidden"))) }
+        #expect(try await f.states().last == "create list n blocked")
+        let life = ["create list n", "create card m", "delete card m", "delete list n"]
+        #expect(try await f.claim().told == (isMarkedAgain ? [] : ["create board first"]) + life)
+    }
+
+    @Test("QUE-03 what is written of a list and in it after its delete waits for the create that makes it anew")
+    func lifeAfter() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("INSERT INTO board (id, name) VALUES ('refused', 'B')")
+        try f.sql("DELETE FROM list WHERE id = 'l1'")
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('l1', 'Anew', 'refused')")
+        try f.insertCard("m")
+        try f.sql("UPDATE list SET name = 'Edited' WHERE id = 'l1'")
+        let sent = try await f.claim(ClaimLimits(maxChanges: 1))
+        try await f.settle((sent.keys[0], .refused("forbidden")))
+        #expect(try await f.claim().told == ["delete card c1", "delete list l1"])
+        #expect(
+            try await f.states().suffix(3) == [
+                "create list l1 blocked", "create card m blocked", "update list l1 blocked",
+            ])
+    }
+
+    @Test(
         "Seed 357 DAT-07 DL-02 the server's record of an id that is made here waits for its parent, and comes when the create is given up"
     )
     func heldUnderTheSameID() async throws {
