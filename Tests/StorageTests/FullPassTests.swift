@@ -126,6 +126,25 @@ struct FullPassTests: AskingForRoots {
         #expect(try f.text("SELECT id FROM list") == nil)
     }
 
+    @Test("DL-09 seed 101709: what was deleted here, and stays in another history, shows no value that was never written in that")
+    func deletedAndStays() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET closed = 1 WHERE id = 'c1'")
+        try await f.drain(from: 3)
+        try f.sql("DELETE FROM list WHERE id = 'l1'")
+        let list = record("list", "l1", 2, ["name": "List", "idBoard": "b1", "pos": 1.0])
+        let card = record("card", "c1", 3, ["name": "Card", "idList": "l1", "pos": 1.0, "votes": 1])
+        // The card waits for its list, which is deleted here.
+        try await pass(f, epoch: "e-2", record("board", "b1", 1, ["name": "Board"]), list, card)
+        _ = try await f.store.endFullPass(confirmed: true)
+        let deletes = try await f.claim()
+        try #require(deletes.told == ["delete card c1", "delete list l1"])
+        try await f.settle((deletes.keys[0], .merged(card)), (deletes.keys[1], .merged(list)))
+        #expect(try f.card("name") == "Card")
+        #expect(try f.card("closed") == nil)
+    }
+
     @Test("DL-10 an empty pass, or the loss of more than a fifth, waits for the app's word")
     func guarded() async throws {
         let f = try Fixture()

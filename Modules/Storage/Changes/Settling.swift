@@ -248,17 +248,23 @@ struct Settling {
     /// Whether nothing of the record is known in this history but what stayed of another one, and the change does not say all of it:
     /// its version is not held before its page has come, as in a pass (seed 59411).
     private func isLeftOver(_ work: RecordWork, _ change: StoredChange) -> Bool {
-        isInOtherHistory && work.stored?.version == 0 && change.operation == .update
+        isOfBefore(work) && change.operation == .update
     }
 
-    /// The record of a verdict, with no value for what it does not name where nothing of it was known in this history.
+    /// Whether nothing of the record is known in this history but what stayed of another one.
+    private func isOfBefore(_ work: RecordWork) -> Bool { isInOtherHistory && work.stored?.version == 0 }
+
+    /// The record of a verdict, with no value for what it does not name where nothing of it was known in this history. What an update
+    /// wrote it need not name; a delete knows what was there before only (seed 101709).
     private func whole(
         _ record: ServerRecord, _ db: Database, _ work: RecordWork, _ change: StoredChange
     ) throws -> ServerRecord {
-        guard isLeftOver(work, change), record.presence == .live else { return record }
+        guard isOfBefore(work), change.operation != .create, record.presence == .live else { return record }
         var whole = record
         for field in try RowWriter(work.entity).dispensable(db)
-        where record.fields[field.name] == nil && change.fields[field.name] == nil {
+        where record.fields[field.name] == nil
+            && (change.operation == .delete || change.fields[field.name] == nil)
+        {
             whole.fields[field.name] = .null
         }
         return whole
