@@ -115,7 +115,9 @@ struct OutcomeRunTests {
                 try db.execute(
                     sql: """
                         DROP TABLE outcome_run;
-                        DELETE FROM grdb_migrations WHERE identifier = '2 outcomes in runs';
+                        DROP INDEX leaving_record;
+                        DELETE FROM grdb_migrations
+                        WHERE identifier IN ('2 outcomes in runs', '3 leaves by record');
                         """)
             }
         }

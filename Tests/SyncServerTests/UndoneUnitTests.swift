@@ -68,7 +68,8 @@ struct UndoneUnitTests {
         // By their names: a record that a unit would have made has taken its number with it.
         let name = { (row: Int64) in ledger.entries.first { $0.row == row }?.key.description ?? "none" }
         let leavings = ledger.leavings.map { "\(name($0.row)) left \(name($0.root)) with \($0.version)" }
-        return entries.sorted() + leavings + ledger.touchedRoots.map(name).sorted() + ["\(ledger.head)"]
+        let heard = ledger.heard.map { "\(ledger.entries[$0].key) heard up to \($1)" }.sorted()
+        return entries.sorted() + leavings + heard + ledger.touchedRoots.map(name).sorted() + ["\(ledger.head)"]
     }
 
     private func randomChange(_ sequence: Int64, _ unit: String?, _ chance: inout SeededGenerator) -> DirtyRecord {

@@ -56,8 +56,21 @@ struct Ledger: Sendable {
     /// The highest version handed out.
     private(set) var head: Int64
     private(set) var leavings: [Leaving] = []
+    /// By their places, records that a verdict tells of to who may not have heard of all that they left: up to which version
+    /// it has.
+    private(set) var heard: [Int: Int64] = [:]
     /// Rows of roots with a record of a new version, or one that left.
     private(set) var touchedRoots: Set<Int64> = []
+
+    /// The roots asked for, and the lowest of their checkpoints; `nil` where nobody asks for what left any.
+    var asked: Asked?
+
+    /// Where what left is told.
+    struct Asked: Sendable {
+        /// `board:8f2e…`
+        var scopes: Set<String>
+        var checkpoint: Int64
+    }
 
     /// How many records under changed ones were looked at, each as often as it was, and how often that may be: of more the
     /// request is refused as a whole.
@@ -175,6 +188,8 @@ struct Ledger: Sendable {
         var changed: [Int: Entry] = [:]
         var childrenAdded: [(parent: Int, child: Int)] = []
         var touchedRoots: [Int64] = []
+        /// What was noted of places, each time as it was before.
+        var heard: [(place: Int, version: Int64?)] = []
     }
 
     /// The first version that the unit in progress gives; 0 outside of units.
@@ -197,6 +212,7 @@ struct Ledger: Sendable {
         entries.removeSubrange(unit.entries...)
         for (place, entry) in unit.changed { entries[place] = entry }
         leavings.removeSubrange(unit.leavings...)
+        for (place, version) in unit.heard.reversed() { heard[place] = version }
         touchedRoots.subtract(unit.touchedRoots)
         head = unit.head
         last = nil
@@ -257,7 +273,9 @@ struct Ledger: Sendable {
         if ruling.elements > 0 { try follow(elements: ruling.elements) }
         switch ruling.kind {
         case .rejected(let rejection): return .rejected(rejection)
-        case .conflict: return .conflict(view(place))
+        case .conflict:
+            noteHeard(place, change, before: before.version)
+            return .conflict(view(place))
         case .applied, .merged: break
         }
         entries[place].isTouched = true
@@ -266,9 +284,29 @@ struct Ledger: Sendable {
         try follow(place, ruling, keepsParents: keepsParents, in: source)
         noteEcho(place, change, ruling, before: before)
         if change.operation == .delete, before.isDead { return .applied(version: nil, overwrote: []) }
+        noteHeard(place, change, before: before.version)
         let isKeptDead = entries[place].isDead && change.operation != .delete
         if ruling.kind == .merged || isKeptDead { return .merged(view(place)) }
         return .applied(version: entries[place].version, overwrote: ruling.overwrote)
+    }
+
+    /// A conflict is told although its unit is undone.
+    mutating func noteHeard(_ change: IncomingChange, of record: RecordKey, in source: some RecordSource) throws {
+        guard let place = try find(record, in: source) else { return }
+        noteHeard(place, change, before: entries[place].version)
+    }
+
+    /// A record left nothing above the version that it had: who has that, and the pages up to it, has heard of all.
+    private mutating func noteHeard(_ place: Int, _ change: IncomingChange, before version: Int64) {
+        var least = change.baseVersion ?? 0
+        // A version that a verdict told may be above what the pages have come to; who holds the record's root loses nothing.
+        if let asked, asked.checkpoint < least {
+            let root = entries[root(of: place)].key
+            if !asked.scopes.contains("\(root.entity):\(root.id)") { least = asked.checkpoint }
+        }
+        guard least < version, least < heard[place] ?? .max else { return }
+        before?.heard.append((place, heard[place]))
+        heard[place] = least
     }
 
     /// Elements of a set that a change goes through count, sixteen for a record.

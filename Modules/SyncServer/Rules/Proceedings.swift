@@ -236,6 +236,9 @@ struct Proceedings {
         let cause = members.first { !$0.decision.isDone && !$0.decision.isBlocked }?.changeID
         for (dirty, member) in zip(unit, members) {
             if let sequence = dirty.sequence { sequences.insert(sequence, of: dirty.device) }
+            if !hasRejection, case .conflict(let record) = member.decision, case .change(let change) = dirty.content {
+                try ledger.noteHeard(change, of: record.key, in: source)
+            }
             note(
                 hasRejection
                     ? refused(dirty, member, isWhole: isWhole) : held(dirty, member, by: cause ?? blocker(in: members)),

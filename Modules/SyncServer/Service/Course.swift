@@ -38,6 +38,7 @@ extension SyncService {
         defer { source.end() }
         var ledger = Ledger(rules: rules, protectedFields: configuration.protectedFields, head: account.head)
         ledger.mostFollowed = request.dirty.count > 1 ? configuration.limits.followedRecords : .max
+        ledger.asked = request.asked
         var proceedings = Proceedings(
             ledger: ledger,
             isStrict: request.isStrict, naming: configuration.makesIDs ? Naming { self.makeRecordID() } : nil,
@@ -68,6 +69,8 @@ extension SyncService {
     ) throws -> [String] {
         let writer = EffectWriter(store: store, nowMilliseconds: now)
         try writer.write(proceedings.ledger, account: account)
+        // By REST nobody says what was heard: each write would tell all again.
+        try writer.tellLeavesAgain(proceedings.ledger)
         try writer.write(proceedings.aliases, account: account)
         var members: [String] = []
         members.reserveCapacity(proceedings.outcomes.count)
@@ -112,6 +115,14 @@ extension SyncService {
         let seconds = UInt64(max(0, clock.nowMilliseconds / 1_000)) & 0xffff_ffff
         let time = Checksum.text(seconds).suffix(8)
         return time + Checksum.text(randomness.next())
+    }
+}
+
+extension SyncRequest {
+    /// Who begins with a scope has nothing of it that could leave.
+    fileprivate var asked: Ledger.Asked? {
+        guard let scopes, let checkpoint = scopes.lazy.map(\.checkpoint).filter({ $0 > 0 }).min() else { return nil }
+        return Ledger.Asked(scopes: Set(scopes.map(\.name)), checkpoint: checkpoint)
     }
 }
 

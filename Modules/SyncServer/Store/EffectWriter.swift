@@ -42,6 +42,21 @@ struct EffectWriter {
         }
     }
 
+    static let againTold: StaticString =
+        "UPDATE leaving SET version = ?1, at = ?2 WHERE record = ?3 AND version > ?4 AND version < ?1"
+
+    /// Tells again what records left, where a verdict tells of one to who may not have heard of that: under the version that
+    /// the record has, since who goes by versions would keep it for one that is below (Decision 433).
+    func tellLeavesAgain(_ ledger: Ledger) throws {
+        guard !ledger.heard.isEmpty else { return }
+        for (place, version) in ledger.heard.sorted(by: { $0.key < $1.key }) {
+            // Of what was kept before the request none is above the version from then.
+            guard version < ledger.entries[place].versionBefore || !ledger.leavings.isEmpty else { continue }
+            try statements.run(
+                Self.againTold, [ledger.entries[place].version, nowMilliseconds, ledger.entries[place].row, version])
+        }
+    }
+
     private struct Left: Hashable {
         var root: Int64
         var row: Int64

@@ -6,6 +6,7 @@ enum Tables {
         var migrator = DatabaseMigrator()
         migrator.registerMigration("1 accounts, records, outcomes") { db in try db.execute(sql: first) }
         migrator.registerMigration("2 outcomes in runs") { db in try db.execute(sql: second) }
+        migrator.registerMigration("3 leaves by record") { db in try db.execute(sql: third) }
         return migrator
     }
 
@@ -119,4 +120,6 @@ enum Tables {
         CREATE UNIQUE INDEX outcome_run_sequence ON outcome_run(device, last);
         CREATE UNIQUE INDEX outcome_run_key ON outcome_run(device, high);
         """
+
+    private static let third = "CREATE INDEX leaving_record ON leaving(record);"
 }

@@ -6,6 +6,8 @@ struct ModelBatch {
     let requestDevice: String
     let isStrict: Bool
     let cycleID: String
+    /// The roots asked for.
+    let scopes: [String: Int64]?
     let ruling: @Sendable (Change) -> ModelServer.Ruling
 
     /// Why an earlier change of this request was not done.
@@ -99,6 +101,11 @@ struct ModelBatch {
             for place in results.indices where results[place].verdict.isDecided && !known.contains(changes[place].id) {
                 results[place] = ChangeResult(changeID: changes[place].id, verdict: .blocked(by: by))
             }
+            // What the trial noted went with it, and the conflict is told.
+            for (change, result) in zip(changes, results) {
+                guard case .conflict = result.verdict else { continue }
+                noteHeard(change, result.verdict, before: state.records[change.record]?.version, in: &state)
+            }
         } else {
             state = trial
             for (change, result) in zip(changes, results) where !known.contains(change.id) {
@@ -143,7 +150,9 @@ struct ModelBatch {
         case .reject(let rejection): return ChangeResult(changeID: change.id, verdict: .rejected(rejection))
         case .decide:
             let (counted, isClamped) = decision.clamped(change)
+            let before = state.records[change.record]?.version
             let verdict = decision.decide(counted, device: device(of: change), in: &state)
+            noteHeard(change, verdict, before: before, in: &state)
             if verdict.isDecided {
                 let stamps = [counted.stamp] + counted.fields.values.compactMap(\.stamp)
                 state.stamp = stamps.reduce(state.stamp, max)
@@ -156,6 +165,22 @@ struct ModelBatch {
                 }
             return ChangeResult(changeID: change.id, verdict: verdict, isClamped: isClamped && counts)
         }
+    }
+
+    /// Notes up to which version the device has heard of what the record left: up to its base, and to what its pages have come
+    /// to, unless it asks for where the record is.
+    private func noteHeard(_ change: Change, _ verdict: Verdict, before: Int64?, in state: inout ModelState) {
+        switch verdict {
+        case .applied(.some, _, _), .merged, .conflict: break
+        case .applied(nil, _, _), .rejected, .blocked, .retry: return
+        }
+        var heard = change.baseVersion ?? 0
+        let root = state.records[change.record]?.shown.root
+        if let scopes, root.map({ scopes["\($0.entity):\($0.id)"] == nil }) ?? true {
+            heard = min(heard, scopes.values.filter { $0 > 0 }.min() ?? heard)
+        }
+        guard heard < before ?? 0 else { return }
+        state.heard[change.record] = min(heard, state.heard[change.record] ?? heard)
     }
 
     private func keep(_ change: Change, _ result: ChangeResult, in state: inout ModelState) {

@@ -89,7 +89,12 @@ public final class ModelServer: Exchange, @unchecked Sendable {
     }
 
     /// Forgets tombstones up to the present version: older checkpoints are answered with `checkpointExpired`.
-    public func forgetTombstones() { lock.withLock { state.oldestVersion = state.head } }
+    public func forgetTombstones() {
+        lock.withLock {
+            state.oldestVersion = state.head
+            state.leavings = []
+        }
+    }
 
     public func exchange(_ request: ExchangeRequest) async throws(ExchangeFailure) -> ExchangeAnswer {
         try answer(request)
@@ -106,8 +111,9 @@ public final class ModelServer: Exchange, @unchecked Sendable {
         if let settled = request.settled { settle(settled, device: request.deviceID) }
         let batch = ModelBatch(
             decision: ModelDecision(schema: schema, now: clock.nowMilliseconds), requestDevice: request.deviceID,
-            isStrict: request.isStrict, cycleID: request.cycleID, ruling: rule)
+            isStrict: request.isStrict, cycleID: request.cycleID, scopes: request.scopes, ruling: rule)
         let results = batch.decide(request.changes, in: &state)
+        state.tellLeavesAgain()
         return page(request, results: results)
     }
 

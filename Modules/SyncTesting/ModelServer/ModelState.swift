@@ -49,6 +49,9 @@ struct ModelState: Sendable {
     var log: [ModelServer.Effect] = []
     /// What moved out from under a root, under which version.
     var leavings: [Leaving] = []
+    /// Within one request: records that a verdict tells of to who may not have heard of all that they left, and up to which
+    /// version it has.
+    var heard: [RecordKey: Int64] = [:]
 
     struct Leaving: Sendable {
         var record: RecordKey
@@ -110,6 +113,16 @@ struct ModelState: Sendable {
                 records[key]?.version = head
             }
         }
+    }
+
+    /// Tells again what those records left, under the version that they have: a device does not take what is below the one
+    /// that a verdict told it.
+    mutating func tellLeavesAgain() {
+        for place in leavings.indices {
+            guard let version = heard[leavings[place].record], leavings[place].version > version else { continue }
+            leavings[place].version = records[leavings[place].record]?.version ?? leavings[place].version
+        }
+        heard = [:]
     }
 
     /// The record as a reader sees it; `nil` where only deletes of it came.
