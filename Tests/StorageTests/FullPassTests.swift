@@ -126,7 +126,9 @@ struct FullPassTests: AskingForRoots {
         #expect(try f.text("SELECT id FROM list") == nil)
     }
 
-    @Test("DL-09 seed 101709: what was deleted here, and stays in another history, shows no value that was never written in that")
+    @Test(
+        "DL-09 seed 101709: what was deleted here, and stays in another history, shows no value that was never written in that"
+    )
     func deletedAndStays() async throws {
         let f = try Fixture()
         try await f.applyBoard()

@@ -75,6 +75,32 @@ struct RootsInBetweenTests: AskingForRoots {
         #expect(try leaving(f) == [])
     }
 
+    // MARK: Moved where a pull has not come to yet
+
+    @Test(
+        "DL-13 DL-21 what a page brings of a list that was moved out of a dropped root stays, although the page of the list is still to come (seed 106201)"
+    )
+    func movedBehindThePage() async throws {
+        let f = try await Fixture.twoBoards()
+        try await f.store.setScopes([one])
+        try f.sql("UPDATE list SET name = 'Mine' WHERE id = 'l1'")
+        try await f.store.setScopes([two])
+        let edit = try await f.claim().keys[0]
+        // Somebody had moved the list under the other board, and made a card in it.
+        try await f.settle((edit, .applied(15)))
+        try await page(f, board("b2", 4), card("c2", 12, in: "l1"), upTo: 12, hasMore: true)
+        try await f.store.evictLeaving(isPulled: false)
+        #expect(try f.hasCard("c2"), "the checkpoint is above it")
+        var moved = list("l1", 15, in: "b2")
+        moved.fields["name"] = "Mine"
+        try await page(f, moved, upTo: 15)
+        try await f.store.evictLeaving()
+        #expect(try f.text("SELECT group_concat(id) FROM board") == "b2")
+        #expect(try f.text("SELECT idBoard FROM list") == "b2")
+        #expect(try f.hasCard("c2"))
+        #expect(try leaving(f) == [])
+    }
+
     @Test(
         "DL-21 what stayed of a root, and was moved where it waits for what is deleted here, is where it waits (seed 30258)"
     )
