@@ -76,13 +76,17 @@ struct Needs {
     /// Only a successor can stand so: it keeps the place of what it follows, and says what was written since.
     func createBehind(_ db: Database, of change: StoredChange) throws -> String? {
         guard change.sequence > change.position else { return nil }
+        // What lives at the change's place is there for it, whatever is made anew behind its delete (seed 35311).
         let sql = """
-            SELECT position, key FROM sync_change
-            WHERE entity = ? AND id = ? AND operation = 0 AND position > ? AND position < ? ORDER BY position LIMIT 1
+            SELECT position, key FROM sync_change c
+            WHERE entity = ? AND id = ? AND operation = 0 AND position > ? AND position < ?
+            AND \(Self.deletedBefore) <= ? ORDER BY position LIMIT 1
             """
         var last: (position: Int64, key: String)?
         for record in references(of: change) where record != change.record {
-            let arguments: StatementArguments = [record.entity, record.id, change.position, change.sequence]
+            let arguments: StatementArguments = [
+                record.entity, record.id, change.position, change.sequence, change.position,
+            ]
             guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: arguments) else { continue }
             if last.map({ $0.position < row[0] }) ?? true { last = (row[0], row[1]) }
         }

@@ -136,6 +136,26 @@ struct InFrontTests {
         try await f.drain(from: 30)
     }
 
+    @Test(
+        "QUE-07 seed 35311: what is tried again goes at its place, where the list still is that is deleted and made anew behind it"
+    )
+    func livesAtItsPlace() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.insertCard("k")
+        try f.sql("UPDATE list SET name = 'Mine' WHERE id = 'l1'")
+        try f.sql("DELETE FROM list WHERE id = 'l1'")
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('l1', 'Anew', 'b1')")
+        let sent = try await f.claim(ClaimLimits(merges: false))
+        try #require(sent.told.first == "create card k" && sent.told.last == "create list l1")
+        let outcomes = sent.keys.map {
+            Settlement.Outcome(changeID: $0, kind: $0 == sent.keys[0] ? .refused("idTaken") : .unanswered)
+        }
+        _ = try await f.store.settle(Settlement(outcomes: outcomes), claim: nil)
+        _ = try await f.store.retry(sent.keys[0])
+        #expect(try await f.claim().told == sent.told)
+    }
+
     @Test("A record that was made anew is not needed by what named it in its life before")
     func lifeBefore() async throws {
         let f = try Fixture()
