@@ -16,7 +16,7 @@ let nio = [("NIOCore", "swift-nio"), ("NIOHTTP1", "swift-nio"), ("NIOSSL", "swif
         name: $0, package: $1, condition: .when(platforms: [.linux], traits: ["AsyncHTTPClient"]))
 }
 
-/// The six modules around SyncCore; none may depend on another (`.ci/check-imports` holds them to it).
+/// The six modules around SyncCore; none may depend on another (`.ci/check-star` holds them to it).
 let leaves = ["DeltaCalculator", "Storage", "UploadQueue", "DownloadQueue", "SyncState", "Transport"]
 
 /// A library product for each module, so that each can be picked alone.

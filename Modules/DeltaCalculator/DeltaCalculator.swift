@@ -30,7 +30,7 @@ public struct DeltaCalculator: DeltaCalculation {
 
     public func successor(of change: Change, over record: ServerRecord, conflicts: Int) -> [String: FieldDelta]? {
         var merged = change
-        for (name, delta) in change.fields {
+        for (name, delta) in change.fields {  // any order
             guard delta.rule == .check, let merge = merges[Path(change.record.entity, name)] else { continue }
             merged.fields[name]?.new = merge(delta.old ?? .null, delta.new, record.fields[name] ?? .null)
         }

@@ -42,7 +42,7 @@ extension Store {
         guard claim.changes.count == 1, context.snapshots.isEmpty, !DirtyFlags.isUsed(schema) else { return }
         let changeID = claim.changes[0].change.id
         do { ahead = try look(after: changeID, limits) } catch {
-            // A hint only: the settlement meets the same trouble, and tells.
+            // kept: a hint only: the settlement meets the same trouble, and tells.
             return
         }
     }

@@ -49,8 +49,8 @@ extension Store: IDTranslation {
             return try reading { db in
                 var found: [RecordKey: String] = [:]
                 let statement = try db.cachedStatement(sql: sql)
-                for (entity, keys) in entities {
-                    let list = try FieldValue.array(keys.map { .string($0.id) }).jsonText()
+                for (entity, keys) in entities.sorted(by: { $0.key < $1.key }) {
+                    let list = try FieldValue.array(keys.map(\.id).sorted().map(FieldValue.string)).jsonText()
                     let rows = try Row.fetchCursor(statement, arguments: [entity, list])
                     while let row = try rows.next() { found[RecordKey(entity, row[0])] = row[1] }
                 }

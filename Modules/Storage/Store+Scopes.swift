@@ -101,7 +101,7 @@ extension Store {
     private static func here(_ db: Database, _ names: Set<String>, _ schema: Schema) throws -> [String: Int64] {
         // What a full pass does not bring goes at its end, whoever told of it.
         guard try !names.isEmpty && !PassState.read(db).isRunning else { return [:] }
-        return try names.reduce(into: [:]) { lowest, name in
+        return try names.sorted().reduce(into: [:]) { lowest, name in
             guard let root = RecordKey(scopeName: name), let entity = schema[root.entity] else { return }
             let family = try Removal.family(db, root, schema)
             let rows = try RowWriter(entity).exists(db, root.id) ? family : Array(family.dropFirst())

@@ -290,7 +290,7 @@ struct RootsInBetweenTests: AskingForRoots {
         #expect(try await f.store.position().scopes == ["board:b3": 5])
     }
 
-    @Test("DL-21 UP-02 edits beside a repeated verdict do not hide what left the new root since then (seed 38746)")
+    @Test("DL-21 edits beside a repeated verdict do not hide what left the new root since then (seed 38746)")
     func editedWithTheRepeatedVerdict() async throws {
         let f = try Fixture()
         let three = RecordKey("board", "b3")

@@ -13,6 +13,6 @@ struct Simulate {
                 .json("tags", rule: .union), .date("due"),
             ])
         // An app's own merge rules come in as `deltas:`.
-        try SimulatorCommand.run(entities: [notebook, note])
+        try SimulatorCommand.run(entities: [notebook, note], program: "Examples/run simulate")
     }
 }

@@ -103,7 +103,7 @@ extension SyncEngine {
     private func isPlain(
         _ answer: ExchangeAnswer, of claim: Claim, asked: Int64, _ position: SyncPosition
     ) -> Bool {
-        do { try check(answer, against: position) } catch { return false }
+        do { try check(answer, against: position) } catch { return false }  // kept: the full way tells
         return position.epoch != nil && answer.page.count == 0 && !answer.hasMore && answer.checksum == nil
             && (answer.backoffSeconds ?? 0) <= 0 && answer.currentSyncVersion >= position.checkpoint
             && newOffset(answer.serverTimeMilliseconds, asked: asked, position) == nil

@@ -79,7 +79,7 @@ public struct CycleRecord: Sendable, Hashable {
     }
 
     private static func value(_ text: String) -> FieldValue? {
-        do { return try FieldValue(json: text) } catch { return nil }
+        do { return try FieldValue(json: text) } catch { return nil }  // kept: another version's
     }
 
     /// Compact JSON, members in the order of their names.

@@ -24,13 +24,13 @@ struct Broadcast<Element: Sendable>: Sendable {
 
     mutating func send(_ element: Element) {
         newest = element
-        for (number, continuation) in listeners {
+        for (number, continuation) in listeners.sorted(by: { $0.key < $1.key }) {
             if case .terminated = continuation.yield(element) { listeners[number] = nil }
         }
     }
 
     mutating func finish() {
-        for continuation in listeners.values { continuation.finish() }
+        for (_, continuation) in listeners.sorted(by: { $0.key < $1.key }) { continuation.finish() }
         listeners = [:]
     }
 }

@@ -36,7 +36,7 @@ final class DeadlineTimer: @unchecked Sendable {  // `timer` is thread-safe, all
     func limit<T: Sendable>(_ time: Duration, _ work: @Sendable () async -> T) async -> T {
         await withUnsafeCurrentTask { task in
             guard let task else { return await work() }
-            let number = enter(Entry(deadline: .now + time, task: task))
+            let number = enter(Entry(deadline: .now + time, task: task))  // live
             let result = await work()
             lock.withLock { entries[number] = nil }
             return result
@@ -54,9 +54,9 @@ final class DeadlineTimer: @unchecked Sendable {  // `timer` is thread-safe, all
 
     private func endWhatIsDue() {
         lock.withLock {
-            let now = ContinuousClock.now
+            let now = ContinuousClock.now  // live
             look = nil
-            for (number, entry) in entries where entry.deadline <= now {
+            for (number, entry) in entries where entry.deadline <= now {  // any order
                 entry.task.cancel()
                 // Who is cancelled may take a moment to end, but is asked no second time.
                 entries[number] = nil
@@ -67,9 +67,9 @@ final class DeadlineTimer: @unchecked Sendable {  // `timer` is thread-safe, all
 
     /// Under the lock.
     private func arm(_ deadline: ContinuousClock.Instant) {
-        let wait = max(.zero, min(ContinuousClock.now.duration(to: deadline), Self.longest))
-        look = .now + wait
+        let wait = max(.zero, min(ContinuousClock.now.duration(to: deadline), Self.longest))  // live
+        look = .now + wait  // live
         timer.schedule(
-            deadline: .now() + .nanoseconds(Int(wait / .nanoseconds(1))), leeway: .milliseconds(1))
+            deadline: .now() + .nanoseconds(Int(wait / .nanoseconds(1))), leeway: .milliseconds(1))  // live
     }
 }

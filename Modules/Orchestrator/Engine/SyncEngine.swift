@@ -243,7 +243,7 @@ public actor SyncEngine {
             try await clock.sleep(for: duration)
             return true
         } catch {
-            // Only cancellation ends a sleep early.
+            // kept: only cancellation ends a sleep early.
             return false
         }
     }

@@ -52,7 +52,7 @@ public struct BackgroundGrant: Sendable {
             do {
                 try BGTaskScheduler.shared.submit(request)
             } catch {
-                // Background time is switched off, or there is none here: the app syncs when it is opened.
+                // kept: background time is switched off, or there is none here: the app syncs when it is opened.
                 return
             }
         }

@@ -69,6 +69,7 @@ extension SyncEngine {
                     }
                     return report.end == .complete
                 } catch {
+                    self.logger.error("a background round failed", metadata: ["failure": "\(error.redacted)"])
                     return false
                 }
             }

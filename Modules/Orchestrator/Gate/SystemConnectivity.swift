@@ -57,7 +57,7 @@
                 while !Task.isCancelled {
                     let path = look()
                     if last.isNew(path) { return path }
-                    do { try await clock.sleep(for: pause) } catch { return nil }
+                    do { try await clock.sleep(for: pause) } catch { return nil }  // kept: only a cancellation
                 }
                 return nil
             }

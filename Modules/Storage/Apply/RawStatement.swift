@@ -12,6 +12,8 @@ final class RawStatement {
     private let statement: Statement
     private let handle: OpaquePointer
     private var place: CInt = 0
+    /// What the first value that could not be bound failed with, such as one that is too big: it would be NULL.
+    private var failure = SQLITE_OK
 
     /// SQLite's `SQLITE_TRANSIENT`, which is a C cast: the bytes are copied at once.
     private static let copied = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
@@ -20,21 +22,26 @@ final class RawStatement {
         statement = try db.cachedStatement(sql: sql + " -- raw")
         handle = statement.sqliteStatement
         // GRDB ends the program where a reset tells of the failure of the run before.
-        _ = sqlite3_reset(handle)
+        _ = sqlite3_reset(handle)  // kept: it says again how the run before failed
         statement.setUncheckedArguments(StatementArguments())
     }
 
     /// Begins anew, with the first place.
     func begin() {
         // The result is that of the run before, which was reported.
-        _ = sqlite3_reset(handle)
+        _ = sqlite3_reset(handle)  // kept: as above
         place = 0
+        failure = SQLITE_OK
+    }
+
+    private func bound(_ code: CInt) {
+        if code != SQLITE_OK, failure == SQLITE_OK { failure = code }
     }
 
     func add(_ text: String?) {
         guard let text else {
             place += 1
-            _ = sqlite3_bind_null(handle, place)
+            bound(sqlite3_bind_null(handle, place))
             return
         }
         add(text)
@@ -43,18 +50,20 @@ final class RawStatement {
     func add(_ text: String) {
         place += 1
         var text = text
-        _ = text.withUTF8 { bytes in
+        let code = text.withUTF8 { bytes in
             bytes.withMemoryRebound(to: CChar.self) { characters in
                 // An empty text has no address, and would be NULL.
                 guard let start = characters.baseAddress else { return sqlite3_bind_text(handle, place, "", 0, nil) }
-                return sqlite3_bind_text(handle, place, start, CInt(characters.count), Self.copied)
+                return sqlite3_bind_text64(
+                    handle, place, start, UInt64(characters.count), Self.copied, UInt8(SQLITE_UTF8))
             }
         }
+        bound(code)
     }
 
     func add(_ number: Int64) {
         place += 1
-        _ = sqlite3_bind_int64(handle, place, number)
+        bound(sqlite3_bind_int64(handle, place, number))
     }
 
     func add(_ number: Int64?) {
@@ -68,34 +77,46 @@ final class RawStatement {
         case .int(let number): add(number)
         case .double(let number):
             place += 1
-            _ = sqlite3_bind_double(handle, place, number)
+            bound(sqlite3_bind_double(handle, place, number))
         case .data(let bytes):
             place += 1
-            _ = bytes.withUnsafeBytes { bytes in
+            let code = bytes.withUnsafeBytes { bytes in
                 guard let start = bytes.baseAddress, !bytes.isEmpty else {
                     return sqlite3_bind_zeroblob(handle, place, 0)
                 }
-                return sqlite3_bind_blob(handle, place, start, CInt(bytes.count), Self.copied)
+                return sqlite3_bind_blob64(handle, place, start, UInt64(bytes.count), Self.copied)
             }
+            bound(code)
         case .null, .bool, .array, .object: add(String?.none)
         }
     }
 
     /// Runs a statement that writes.
-    func run() throws { try statement.execute() }
+    /// - Throws: what SQLite says, also of a value that could not be bound.
+    func run() throws {
+        try checkValues()
+        try statement.execute()
+    }
+
+    private func checkValues() throws {
+        guard failure != SQLITE_OK else { return }
+        throw DatabaseError(resultCode: ResultCode(rawValue: failure), sql: statement.sql)
+    }
 
     /// Runs a statement that writes a table of the engine's that has no rowid: no observation can see such a table, so it need
     /// not go through GRDB. Within a transaction that something else was run in.
     func runUnseen() throws { while try step() {} }
 
     /// Whether a statement that reads has a row; it stands on that row until ``begin()``.
+    /// - Throws: as ``run()``.
     func step() throws -> Bool {
+        try checkValues()
         switch sqlite3_step(handle) {
         case SQLITE_ROW: return true
         case SQLITE_DONE: return false
         case let code:
             let message = sqlite3_errmsg(sqlite3_db_handle(handle)).map { String(cString: $0) }
-            _ = sqlite3_reset(handle)
+            _ = sqlite3_reset(handle)  // kept: it says again what is thrown
             throw DatabaseError(resultCode: ResultCode(rawValue: code), message: message, sql: statement.sql)
         }
     }

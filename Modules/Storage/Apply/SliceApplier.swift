@@ -363,7 +363,7 @@ final class SliceApplier {
 
     /// Rows went with the one above them: each record waits.
     private func wait(_ below: [ServerRecord]) throws {
-        for each in tables.values { each.forgetKnown() }
+        for each in tables.values { each.forgetKnown() }  // any order
         for each in below {
             hasHeld = true
             // The server has it where it can stand, and a create of its id was made where something left: it comes with the end of that.

@@ -51,7 +51,7 @@ enum Base {
     static func named(in changes: [StoredChange], over stored: StoredRecord?) -> [String: FieldValue] {
         var fields: [String: FieldValue] = [:]
         for change in changes {
-            for (name, delta) in change.fields where fields[name] == nil {
+            for (name, delta) in change.fields where fields[name] == nil {  // any order
                 fields[name] = stored?.base?.fields[name] ?? delta.old ?? .null
             }
         }

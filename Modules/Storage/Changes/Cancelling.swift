@@ -88,7 +88,7 @@ extension ChangeTable {
     /// create behind it (seed 129).
     private func withoutUndone(_ db: Database, _ changes: [StoredChange]) throws -> [StoredChange] {
         var undone: Set<RecordKey> = []
-        for (record, own) in Dictionary(grouping: changes, by: \.record) {
+        for (record, own) in Dictionary(grouping: changes, by: \.record).sorted(by: { $0.key < $1.key }) {
             guard own.contains(where: \.wasSent), let last = own.map(\.position).max() else { continue }
             let sql = "SELECT 1 FROM sync_change WHERE entity = ? AND id = ? AND operation = 0 AND position > ? LIMIT 1"
             let create = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [record.entity, record.id, last])
@@ -207,7 +207,7 @@ extension Settling {
         _ change: StoredChange, over shown: RecordState, later: [StoredChange]
     ) -> [String: FieldDelta] {
         var fields: [String: FieldDelta] = [:]
-        for (name, delta) in change.fields {
+        for (name, delta) in change.fields {  // any order
             let present = shown.fields[name] ?? .null
             switch delta.rule {
             case .lastWriter, .check:

@@ -48,7 +48,7 @@ struct Coalescing {
     }
 
     private func merge(_ first: StoredChange, _ second: StoredChange, stamp: Stamp) -> Result {
-        for (name, delta) in second.fields {
+        for (name, delta) in second.fields {  // any order
             guard let earlier = first.fields[name] else { continue }
             for rule in [earlier.rule, delta.rule] where rule == .sum || rule == .union { return .both }
         }
@@ -57,7 +57,7 @@ struct Coalescing {
         one.stamp = stamp
         one.madeAt = first.madeAt
         one.fields = first.fields.mapValues { stamped($0, by: first, under: stamp) }
-        for (name, delta) in second.fields {
+        for (name, delta) in second.fields {  // any order
             var last = delta
             if let earlier = first.fields[name] { last = deltas.compose(earlier, delta) }
             if first.operation == .create {
@@ -83,7 +83,7 @@ struct Coalescing {
     private func delete(_ first: StoredChange, _ second: StoredChange) -> StoredChange {
         var one = second
         one.madeAt = first.madeAt
-        for (name, delta) in first.fields where first.operation == .update || first.operation == .delete {
+        for (name, delta) in first.fields where first.operation == .update || first.operation == .delete {  // any order
             let later = second.fields[name]?.new ?? .null
             one.fields[name] = FieldDelta(old: delta.old, new: later.isNull ? delta.new : later)
         }

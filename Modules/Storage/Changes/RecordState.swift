@@ -55,7 +55,7 @@ struct Replay {
             state = RecordState(isLive: true, fields: change.fields.mapValues(\.new), stamps: state.stamps)
         case .create, .update:
             state.isLive = true
-            for (name, delta) in change.fields {
+            for (name, delta) in change.fields {  // any order
                 // A create is plain writes, whatever the rules of its fields (Decision 80): of one that is uncertain, the
                 // record that the page brought holds the sums and elements already.
                 let isPlain = change.operation == .create || delta.rule == .lastWriter

@@ -96,7 +96,7 @@ struct RecordWork {
         var extra = stored?.extra ?? [:]
         base.isLive = server.presence == .live
         if base.isLive { base.isAway = false }
-        for (name, value) in server.fields {
+        for (name, value) in server.fields {  // any order
             if entity.field(name) == nil { extra[name] = value } else { base.fields[name] = value }
         }
         base.fillNulls(of: changes)
@@ -198,7 +198,7 @@ struct RecordWork {
     private mutating func noteStamps(_ change: StoredChange) {
         guard change.operation != .delete, changes.contains(where: { $0.position < change.position }) else { return }
         base.stamps[RecordState.life] = change.stamp
-        for (name, delta) in change.fields where delta.rule == .lastWriter {
+        for (name, delta) in change.fields where delta.rule == .lastWriter {  // any order
             base.stamps[name] = delta.stamp ?? change.stamp
         }
     }
@@ -262,7 +262,7 @@ struct RecordWork {
             }
             for name in change.fields.keys { rebase(name, onto: nil, from: index) }
         case .update:
-            for (name, delta) in change.fields { rebase(name, onto: delta.old ?? .null, from: index) }
+            for (name, delta) in change.fields { rebase(name, onto: delta.old ?? .null, from: index) }  // any order
         }
     }
 
@@ -271,7 +271,7 @@ struct RecordWork {
         let index = changes.firstIndex { $0.position > change.position } ?? changes.count
         changes.insert(change, at: index)
         guard change.operation != .delete else { return }
-        for (name, delta) in change.fields { rebase(name, onto: delta.new, from: index + 1) }
+        for (name, delta) in change.fields { rebase(name, onto: delta.new, from: index + 1) }  // any order
     }
 
     /// Before a change comes in that the row did not show: what stands before it and was written later stays.
@@ -280,7 +280,7 @@ struct RecordWork {
     func giveWay(_ change: inout StoredChange) {
         guard change.operation == .update else { return }
         let earlier = changes.prefix { $0.position < change.position }
-        for (name, delta) in change.fields where delta.rule == .lastWriter || delta.rule == .check {
+        for (name, delta) in change.fields where delta.rule == .lastWriter || delta.rule == .check {  // any order
             guard let before = earlier.last(where: { $0.fields[name] != nil })?.fields[name], let stamp = before.stamp
             else { continue }
             if stamp > delta.stamp ?? change.stamp { change.fields[name]?.new = before.new }
@@ -298,7 +298,7 @@ struct RecordWork {
         guard let index = changes.firstIndex(where: { $0.key == key }) else { return }
         changes[index] = change
         guard change.operation != .delete else { return }
-        for (name, delta) in change.fields { rebase(name, onto: delta.new, from: index + 1) }
+        for (name, delta) in change.fields { rebase(name, onto: delta.new, from: index + 1) }  // any order
     }
 
     /// What the record is just before the place of a change.
@@ -342,7 +342,7 @@ struct RecordWork {
         let isHidden = mayBeDone || isShowing(delete.key)
         var update = changes[index]
         update.operation = .update
-        for (name, delta) in update.fields {
+        for (name, delta) in update.fields {  // any order
             let old = before.fields[name] ?? .null
             update.fields[name] =
                 old.isSame(as: delta.new) && !isHidden

@@ -273,7 +273,7 @@ extension Settling {
                 .merging(edited) { FieldDelta(old: $0.old, new: $1.new) }
         }
         var fields = change.fields
-        for (name, delta) in change.fields {
+        for (name, delta) in change.fields {  // any order
             let present = state.fields[name] ?? .null
             fields[name]?.old = present
             fields[name]?.new = table.deltas.rebase(delta, onto: present)

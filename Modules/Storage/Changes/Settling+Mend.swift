@@ -36,7 +36,7 @@ extension Settling {
         else { return false }
         var next = try successor(db, of: create)
         for later in edits {
-            for (name, delta) in later.fields {
+            for (name, delta) in later.fields {  // any order
                 let present = next.fields[name]
                 next.fields[name] = FieldDelta(
                     old: nil, new: table.deltas.rebase(delta, onto: present?.new ?? .null),

@@ -61,7 +61,7 @@ final class NoticeSpeakers: @unchecked Sendable {  // the lock guards both field
     func speak(_ notice: AppliedNotice) {
         // Nobody is resumed under the lock: a yield only puts into the buffer.
         lock.withLock {
-            for number in listeners.keys {
+            for number in listeners.keys.sorted() {
                 guard var listener = listeners[number] else { continue }
                 var told = notice
                 told.isIncomplete = listener.hasLost
@@ -76,7 +76,7 @@ final class NoticeSpeakers: @unchecked Sendable {  // the lock guards both field
     func finish() {
         let all = lock.withLock {
             defer { listeners = [:] }
-            return listeners.values.map(\.continuation)
+            return listeners.sorted { $0.key < $1.key }.map(\.value.continuation)
         }
         for continuation in all { continuation.finish() }
     }

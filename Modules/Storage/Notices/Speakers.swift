@@ -21,7 +21,7 @@ final class Speakers: @unchecked Sendable {  // the lock guards both fields
     }
 
     func speak() {
-        let all = lock.withLock { Array(listeners.values) }
+        let all = lock.withLock { inOrder }
         for continuation in all { continuation.yield() }
     }
 
@@ -29,10 +29,13 @@ final class Speakers: @unchecked Sendable {  // the lock guards both fields
     func finish() {
         let all = lock.withLock {
             defer { listeners = [:] }
-            return Array(listeners.values)
+            return inOrder
         }
         for continuation in all { continuation.finish() }
     }
+
+    /// Whoever came first is told first: who wakes whom is part of what a seed decides.
+    private var inOrder: [AsyncStream<Void>.Continuation] { listeners.sorted { $0.key < $1.key }.map(\.value) }
 
     private func remove(_ number: Int) {
         lock.withLock { _ = listeners.removeValue(forKey: number) }

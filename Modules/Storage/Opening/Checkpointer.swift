@@ -57,7 +57,7 @@ final class Checkpointer: @unchecked Sendable {  // `connection` is touched in t
                 if done >= pages { return }
             }
         } catch {
-            // Somebody else is at it, or the disk is full: SQLite's own checkpoint tells whoever writes.
+            // kept: somebody else is at it, or the disk is full: SQLite's own checkpoint tells whoever writes.
             return
         }
     }

@@ -13,7 +13,7 @@ struct CorruptionMark {
         do {
             try FileManager.default.removeItem(atPath: path)
         } catch {
-            // It stays: the next opening looks again, which costs time only.
+            // kept: it stays: the next opening looks again, which costs time only.
             return
         }
     }

@@ -77,7 +77,7 @@ enum Identity {
         do {
             return try installation.token(for: path) != known
         } catch {
-            // It may be there: a device that is locked does not show it.
+            // kept: it may be there: a device that is locked does not show it.
             return false
         }
     }
@@ -98,7 +98,7 @@ enum Identity {
         } catch let error as DatabaseError {
             throw error
         } catch {
-            // Without a token the file is told by its place alone; the next opening tries again.
+            // kept: without a token the file is told by its place alone; the next opening tries again.
             return
         }
     }

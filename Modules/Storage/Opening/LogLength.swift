@@ -19,14 +19,16 @@ final class LogLength: @unchecked Sendable {  // the lock guards the field
     /// Hears of the connection's commits. GRDB keeps the closure that calls this as long as the connection, and this with it.
     func watch(_ db: Database) {
         let context = Unmanaged.passUnretained(self).toOpaque()
-        _ = sqlite3_wal_hook(
+        _ = sqlite3_wal_hook(  // kept: the hook before, of which there is none
             db.sqliteConnection,
             { context, connection, name, pages in
                 guard let context else { return SQLITE_OK }
                 Unmanaged<LogLength>.fromOpaque(context).takeUnretainedValue().note(pages)
                 // What it cannot do now the next commit does: others may read or be at it.
                 if pages >= LogLength.most {
-                    _ = sqlite3_wal_checkpoint_v2(connection, name, SQLITE_CHECKPOINT_PASSIVE, nil, nil)
+                    // Tried only: where it fails the log is longer, and the next commit tries again.
+                    _ = sqlite3_wal_checkpoint_v2(  // kept: as above
+                        connection, name, SQLITE_CHECKPOINT_PASSIVE, nil, nil)
                 }
                 return SQLITE_OK
             }, context)

@@ -43,7 +43,7 @@ struct MendedHeader {
             do {
                 try FileManager.default.removeItem(atPath: path + suffix)
             } catch {
-                // It takes room beside the file that was moved aside, and nothing else.
+                // kept: it takes room beside the file that was moved aside, and nothing else.
                 continue
             }
         }
@@ -52,7 +52,7 @@ struct MendedHeader {
     private static func header(of path: String) -> Data? {
         guard let handle = FileHandle(forReadingAtPath: path) else { return nil }
         let head: Data?
-        do { head = try handle.read(upToCount: length) } catch { return nil }
+        do { head = try handle.read(upToCount: length) } catch { return nil }  // kept: the opening tells
         guard let head, head.count == length else { return nil }
         return head
     }

@@ -70,7 +70,7 @@ enum Opening {
         let lock = OpeningLock(forFileAt: path, seconds: path == ":memory:" ? 0 : configuration.busyTimeout * 0.8)
         defer { lock.letGo() }
         let patience = Patience(seconds: configuration.busyTimeout)
-        patience.bind(spent: began.duration(to: .now))
+        patience.bind(spent: began.duration(to: .now))  // live: as above
         defer { patience.unbind() }
         do {
             return try saving(path: path, schema, account: account, configuration, patience)

@@ -19,7 +19,7 @@ struct OpeningLock {
         // By a clock: on a busy machine a pause is longer than it was asked for.
         let end = ContinuousClock.now + .seconds(seconds)  // live: a lock is waited for
         while flock(descriptor, LOCK_EX | LOCK_NB) != 0, ContinuousClock.now < end {  // live: as above
-            usleep(UInt32(Self.pause) * 1_000)
+            usleep(UInt32(Self.pause) * 1_000)  // live: as above
         }
     }
 

@@ -38,7 +38,7 @@ struct Reading: Sendable {
             } catch {
                 // What was thrown first says what failed; a read has nothing to undo.
                 if sqlite3_get_autocommit(db.sqliteConnection) == 0 {
-                    sqlite3_exec(db.sqliteConnection, "ROLLBACK", nil, nil, nil)
+                    sqlite3_exec(db.sqliteConnection, "ROLLBACK", nil, nil, nil)  // kept: a read has nothing to undo
                 }
                 throw error
             }

@@ -143,7 +143,7 @@ enum Recovery {
             let queue = try DatabaseQueue(path: path, configuration: settings)
             return try queue.read { db in try readable(db, table) }
         } catch {
-            // Nothing of it can be read: that is what the file was moved aside for.
+            // kept: nothing of it can be read: that is what the file was moved aside for.
             return []
         }
     }

@@ -58,7 +58,7 @@ public enum SystemStart {
                 }
             } catch let failure {
                 do { try db.execute(sql: "PRAGMA synchronous = \(usual)") } catch {
-                    // The connection is of no use any more; what failed first says why.
+                    // kept: the connection is of no use any more; what failed first says why.
                 }
                 throw failure
             }

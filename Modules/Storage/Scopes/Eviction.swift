@@ -54,7 +54,7 @@ enum Eviction {
         var below: [RecordKey: [RecordKey]] = [:]
         for row in try Row.fetchAll(db.cachedStatement(sql: deleted)) {
             let key = RecordKey(row[0], row[1])
-            for place in try placesOfHidden(db, key, schema) { below[place, default: []].append(key) }
+            for place in try placesOfHidden(db, key, schema) { below[place, default: []].append(key) }  // any order
         }
         var seen = Set(family)
         var found: [RecordKey] = []

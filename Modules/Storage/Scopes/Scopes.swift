@@ -110,7 +110,7 @@ struct Scopes: Hashable {
     /// - Returns: whether there is more to ask for at once: what left those roots.
     mutating func close(at version: Int64, passRuns: Bool) -> Bool {
         let isBack = asksAgain(at: version)
-        for (name, since) in returning { asked[name] = min(since, version) }
+        for (name, since) in returning { asked[name] = min(since, version) }  // any order
         (returning, caught) = ([:], [:])
         // What a pass brought is looked at once it is over.
         open = isBack || passRuns ? asked : nil
@@ -119,7 +119,7 @@ struct Scopes: Hashable {
 
     /// These roots are read once more from 0, and tell then what left them since.
     mutating func readAgain(_ names: Set<String>) {
-        for name in names where asked[name] ?? 0 > 0 {
+        for name in names where asked[name] ?? 0 > 0 {  // any order
             returning[name] = asked[name]
             asked[name] = 0
         }
@@ -137,7 +137,7 @@ struct Scopes: Hashable {
         stayed.formUnion(doubted)
         doubted = []
         let from = rolledBack()
-        for name in dropped { leaving[name] = returning[name] ?? from[name] ?? 0 }
+        for name in dropped { leaving[name] = returning[name] ?? from[name] ?? 0 }  // any order
         if isLess {
             // Where a pull is under way, what left a root for one that is dropped may never be told: it begins again.
             for (name, version) in from {
@@ -147,7 +147,7 @@ struct Scopes: Hashable {
         asked = asked.filter { names.contains($0.key) }
         returning = returning.filter { names.contains($0.key) }
         caught = caught.filter { returning[$0.key] != nil }
-        for name in names where isFromStart(name) {
+        for name in names where isFromStart(name) {  // any order
             asked[name] = 0
             // One that comes back before it had left is caught up anew: some of its rows are gone.
             let left = leaving.removeValue(forKey: name) ?? 0

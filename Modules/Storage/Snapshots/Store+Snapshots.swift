@@ -30,7 +30,7 @@ extension ApplyContext {
         for row in try Row.fetchAll(db.cachedStatement(sql: sql), arguments: [done]) {
             let key = RecordKey(row[0], row[1])
             guard snapshots.sources.contains(key.entity), let entity = schema[key.entity] else { continue }
-            for (name, delta) in try DeltaCodec.deltas(row[2], of: entity) {
+            for (name, delta) in try DeltaCodec.deltas(row[2], of: entity) {  // any order
                 guard entity.field(name)?.reference != nil, case .string(let old)? = delta.old else { continue }
                 left[.init(entity: key.entity, field: name), default: []].insert(old)
             }

@@ -87,7 +87,7 @@ private struct FieldStamps {
     init(_ json: String?) {
         guard let json else { return }
         do { deltas = try DeltaCodec.deltas(json, of: nil) } catch {
-            // The claim that cannot read them says so.
+            // kept: the claim that cannot read them says so.
             return
         }
         if deltas.values.allSatisfy({ $0.stamp == nil }) { deltas = [:] }
@@ -98,7 +98,7 @@ private struct FieldStamps {
 
     /// Each moves as its change does; what was written later stays above what had been seen by then.
     mutating func move(with stamp: Int64, to shifted: Int64, seen: Int64, above floor: Int64) {
-        for (name, delta) in deltas {
+        for (name, delta) in deltas {  // any order
             guard let own = delta.stamp.map(Self.packed) else { continue }
             var moved = max(own + shifted - stamp, floor + 1)
             if own > stamp { moved = max(moved, seen + 1, shifted + 1) }

@@ -127,7 +127,7 @@ public struct JSONWriter: Sendable {
     public mutating func members(_ members: [String: FieldValue]) throws(JSONFailure) {
         beginObject()
         if members.count < 2 {
-            for (name, value) in members {
+            for (name, value) in members {  // any order
                 key(name)
                 try self.value(value)
             }

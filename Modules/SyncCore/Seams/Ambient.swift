@@ -17,7 +17,7 @@ public struct SystemWallClock: WallClock {
     public init() {}
     public var nowMilliseconds: Int64 {
         var time = timespec()
-        clock_gettime(CLOCK_REALTIME, &time)
+        clock_gettime(CLOCK_REALTIME, &time)  // live
         return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
     }
 }

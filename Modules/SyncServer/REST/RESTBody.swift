@@ -107,7 +107,7 @@ struct RESTBody {
             case (.json, _), (.boolean, .bool), (.number, .int), (.number, .double): return value
             default: return nil
             }
-        } catch {
+        } catch {  // kept: a text that is no such value is refused in so many words
             return nil
         }
     }

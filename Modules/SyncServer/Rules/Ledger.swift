@@ -207,10 +207,10 @@ struct Ledger: Sendable {
     mutating func undoUnit() {
         guard let unit = before else { return }
         before = nil
-        for (parent, child) in unit.childrenAdded { childrenAdded[parent]?.remove(child) }
+        for (parent, child) in unit.childrenAdded { childrenAdded[parent]?.remove(child) }  // any order
         for entry in entries[unit.entries...] { places[entry.key] = nil }
         entries.removeSubrange(unit.entries...)
-        for (place, entry) in unit.changed { entries[place] = entry }
+        for (place, entry) in unit.changed { entries[place] = entry }  // any order
         leavings.removeSubrange(unit.leavings...)
         for (place, version) in unit.heard.reversed() { heard[place] = version }
         touchedRoots.subtract(unit.touchedRoots)

@@ -24,7 +24,7 @@ extension SyncService {
         do {
             read = try inStore { state, _ in try self.readNext(state.store) }
         } catch {
-            // Nobody is told: who asks for the page meets the same.
+            // kept: nobody is told: who asks for the page meets the same.
             return false
         }
         guard let read else { return false }

@@ -45,7 +45,7 @@ extension SyncService {
             } catch let problem as Problem {
                 replies[index] = problem.reply
             } catch {
-                // It stays unavailable.
+                // kept: it stays unavailable.
             }
         }
         guard !open.isEmpty else { return replies }
@@ -59,7 +59,7 @@ extension SyncService {
             spent.with { $0 = Spent(asked: open, courses: answers.map(\.course)) }
             if answers.count < open.count { replies.removeLast(replies.count - open[answers.count].index) }
         } catch {
-            // Nothing of any of them has happened.
+            // kept: nothing of any of them has happened.
         }
         return replies
     }
@@ -105,7 +105,7 @@ extension SyncService {
             let reader = SyncRequestReader(limits: configuration.limits, nowMilliseconds: now)
             return try quickAnswer(reader.read(body), account, now)
         } catch {
-            // What is wrong with it, the other call says.
+            // kept: what is wrong with it, the other call says.
             return nil
         }
     }
@@ -126,7 +126,7 @@ extension SyncService {
             }
             let settled = request.settled == 0 ? 0 : account.devices[request.deviceID]?.settled ?? -1
             guard request.settled <= settled else { return nil }
-            do { try check(request, account, epoch: state.epoch) } catch { return nil }
+            do { try check(request, account, epoch: state.epoch) } catch { return nil }  // kept: the long way tells
             answered(request, page, account, state.store, now)
             return try SyncAnswer(
                 request: request, account: account, epoch: state.epoch, now: now, outcomes: [], members: [],

@@ -25,14 +25,16 @@ final class LogKeeper: Sendable {
     /// Hears of the connection's commits, as long as this lives.
     func watch(_ db: Database) {
         let context = Unmanaged.passUnretained(self).toOpaque()
-        _ = sqlite3_wal_hook(
+        _ = sqlite3_wal_hook(  // kept: the hook before, of which there is none
             db.sqliteConnection,
             { context, connection, name, pages in
                 guard let context else { return SQLITE_OK }
                 Unmanaged<LogKeeper>.fromOpaque(context).takeUnretainedValue().length.with { $0 = pages }
                 // What it cannot do now the next commit does: others may be at it.
                 if pages >= LogKeeper.most {
-                    _ = sqlite3_wal_checkpoint_v2(connection, name, SQLITE_CHECKPOINT_PASSIVE, nil, nil)
+                    // Tried only: where it fails the log is longer, and the next commit tries again.
+                    _ = sqlite3_wal_checkpoint_v2(  // kept: as above
+                        connection, name, SQLITE_CHECKPOINT_PASSIVE, nil, nil)
                 }
                 return SQLITE_OK
             }, context)
@@ -50,7 +52,7 @@ final class LogKeeper: Sendable {
                     if done >= pages { return true }
                 }
             } catch {
-                // A full disk, or a copy at work: SQLite's own checkpoint tells whoever writes.
+                // kept: a full disk, or a copy at work: SQLite's own checkpoint tells whoever writes.
             }
             return nil
         }

@@ -139,7 +139,7 @@ struct PagesAhead {
 
     /// Lets go of what nobody came for.
     mutating func forgetOld(now: Int64) {
-        for (reader, entry) in entries where isOld(entry, now) { forget(reader) }
+        for (reader, entry) in entries where isOld(entry, now) { forget(reader) }  // any order
     }
 
     /// A clock that was set back makes old, too.

@@ -22,7 +22,7 @@ final class Statements {
         try hook?()
         let statement = try statement(sql)
         // What the last run ended with was told then; only a statement that is reset takes arguments.
-        sqlite3_reset(statement)
+        sqlite3_reset(statement)  // kept: it says again how the run ended
         var place: CInt = 1
         for argument in arguments {
             let code = argument.bind(to: statement, at: place)
@@ -62,7 +62,7 @@ final class Statements {
     private func ready(_ sql: StaticString, _ bind: (inout Arguments) throws -> Void) throws -> OpaquePointer {
         try hook?()
         let statement = try statement(sql)
-        sqlite3_reset(statement)
+        sqlite3_reset(statement)  // kept: it says again how the run ended
         var arguments = Arguments(statement)
         try bind(&arguments)
         guard arguments.code == SQLITE_OK else { throw failure(arguments.code, sql) }
@@ -74,10 +74,10 @@ final class Statements {
         while code == SQLITE_ROW { code = sqlite3_step(statement) }
         guard code == SQLITE_DONE else {
             let failure = failure(code, sql)
-            sqlite3_reset(statement)
+            sqlite3_reset(statement)  // kept: it says again how the run ended
             throw failure
         }
-        sqlite3_reset(statement)
+        sqlite3_reset(statement)  // kept: it says again how the run ended
     }
 
     /// Row after row, as long as `body` wants the next; the statement is reset afterwards, for an unfinished read would keep
@@ -91,7 +91,7 @@ final class Statements {
     private func each(
         _ statement: OpaquePointer, _ sql: StaticString, _ body: (StatementRow) throws -> Bool
     ) throws {
-        defer { sqlite3_reset(statement) }
+        defer { sqlite3_reset(statement) }  // kept: it says again how the run ended
         while true {
             let code = sqlite3_step(statement)
             if code == SQLITE_DONE { return }
@@ -109,12 +109,12 @@ final class Statements {
     func next(of read: OpenRead) throws -> StatementRow? {
         let code = sqlite3_step(read.statement)
         if code == SQLITE_ROW { return read.row }
-        defer { sqlite3_reset(read.statement) }
+        defer { sqlite3_reset(read.statement) }  // kept: it says again how the run ended
         guard code == SQLITE_DONE else { throw failure(code, read.sql) }
         return nil
     }
 
-    func end(_ read: OpenRead) { sqlite3_reset(read.statement) }
+    func end(_ read: OpenRead) { sqlite3_reset(read.statement) }  // kept: it says again how the run ended
 
     /// The first row, read by `read` while it is there; the statement is reset afterwards.
     func first<Value>(
@@ -130,7 +130,9 @@ final class Statements {
 
     /// Gives all statements back; the store is of no use afterwards.
     func finalize() {
-        for (_, statement) in prepared { sqlite3_finalize(statement) }
+        for (_, statement) in prepared {  // any order
+            sqlite3_finalize(statement)  // kept: it says again how the run ended
+        }
         prepared = [:]
     }
 

@@ -36,10 +36,10 @@ struct LastWriters {
             let wasKnown = greatest[change.record] != nil || deleted.contains(change.record)
             if effect.isClamped || change.operation == .create && wasKnown { unclear.insert(change.record) }
             if change.operation == .delete { deleted.insert(change.record) }
-            for (name, delta) in change.fields where change.operation == .update {
+            for (name, delta) in change.fields where change.operation == .update {  // any order
                 if delta.rule != .lastWriter { ruled[change.record, default: []].insert(name) }
             }
-            for (name, delta) in change.fields
+            for (name, delta) in change.fields  // any order
             where change.operation != .delete && delta.rule == .lastWriter {
                 let write = Write(
                     stamp: delta.stamp ?? change.stamp, device: effect.device, sequence: change.sequence,

@@ -65,7 +65,7 @@ struct Ledger {
 
     /// The device's files are older ones: what they hold counts again, and the rest is lost.
     mutating func restored(_ kept: Set<String>) {
-        for key in entries.keys {
+        for key in entries.keys {  // any order
             // What an inverse undid before the backup is undone still.
             if !kept.contains(key) {
                 fates[key] = .lostWithTheDevice
@@ -102,7 +102,7 @@ struct Ledger {
         noteQueue(facts)
         let present = Set(facts.queue.map(\.key))
         var lost: [Entry] = []
-        for (record, keys) in byRecord {
+        for (record, keys) in byRecord {  // any order
             for (place, key) in keys.enumerated() where !present.contains(key) && absorbed[key] == nil {
                 guard !accepted.contains(key), fates[key] ?? .undone == .undone, let entry = entries[key]
                 else {

@@ -81,11 +81,11 @@ struct Memory {
         if facts.checkpoint < last.checkpoint {
             found.append("the checkpoint fell from \(last.checkpoint)")
         }
-        for (root, version) in last.roots ?? [:] {
+        for (root, version) in last.roots ?? [:] {  // any order
             guard let present = facts.scopes?.reached[root], present < version else { continue }
             found.append("the checkpoint of \(root) fell from \(version) to \(present)")
         }
-        for (key, version) in last.versions {
+        for (key, version) in last.versions {  // any order
             guard let present = facts.versions[key], present < version else { continue }
             // A tombstone takes what was known of a record with its row, unless something of it waited all the time; what
             // is made of it later, from what had been set aside, begins at 0.

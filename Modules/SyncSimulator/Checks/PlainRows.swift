@@ -13,7 +13,7 @@ struct PlainRows {
 
     /// Calls `body` with each row in turn; the row is over when it returns.
     func forEach(_ body: (PlainRows) throws -> Void) throws {
-        defer { _ = sqlite3_reset(handle) }
+        defer { _ = sqlite3_reset(handle) }  // kept: it says again how the run ended
         while true {
             switch sqlite3_step(handle) {
             case SQLITE_ROW: try body(self)

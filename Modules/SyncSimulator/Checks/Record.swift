@@ -176,7 +176,7 @@ extension Change {
             unit == first.unit, intent == first.intent,
             (operation == .delete) == (first.operation == .delete)
         else { return false }
-        for name in Set(fields.keys).union(first.fields.keys) {
+        for name in Set(fields.keys).union(first.fields.keys) {  // any order
             guard let mine = fields[name], let theirs = first.fields[name] else {
                 guard isWritten(name, nil) else { return false }
                 continue

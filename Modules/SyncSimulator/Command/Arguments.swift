@@ -18,7 +18,7 @@ struct Arguments {
     private var withoutSteps: Set<Int> = []
     private var withoutFaults: Set<Int> = []
     private var bug: PlantedBug?
-    private var folder: String?
+    private(set) var folder: String?
     private var server: SimulationOptions.Server?
     private var readsByWriter = true
 
@@ -46,10 +46,24 @@ struct Arguments {
             }
             return number
         }
-        func list() -> Set<Int> {
+        /// The next word, which is no option: one that was forgotten must not take the option behind it.
+        func word(_ name: String, _ what: String) throws -> String {
             place += 1
-            return place < arguments.count
-                ? Set(arguments[place].split(separator: ",").compactMap { Int($0) }) : []
+            guard place < arguments.count, !arguments[place].isEmpty, !arguments[place].hasPrefix("--") else {
+                throw Mistake(description: "\(name) wants \(what)\n\(Self.usage)")
+            }
+            return arguments[place]
+        }
+        func list(_ name: String) throws -> Set<Int> {
+            let what = "numbers with commas between them"
+            let parts = try word(name, what).split(separator: ",", omittingEmptySubsequences: false)
+            return Set(
+                try parts.map { part in
+                    guard let number = Int(part) else {
+                        throw Mistake(description: "\(name) wants \(what), not “\(part)”\n\(Self.usage)")
+                    }
+                    return number
+                })
         }
         func planted(_ name: String) throws -> PlantedBug {
             guard let bug = PlantedBug(rawValue: name) else {
@@ -71,22 +85,18 @@ struct Arguments {
             case "--shrink":
                 shrinks = true
                 (first, count) = (try number("--shrink"), 1)
-            case "--without-steps": withoutSteps = list()
-            case "--without-faults": withoutFaults = list()
+            case "--without-steps": withoutSteps = try list("--without-steps")
+            case "--without-faults": withoutFaults = try list("--without-faults")
             case "--list": lists = true
             case "--readers": readsByWriter = false
-            case "--folder":
-                place += 1
-                if place < arguments.count { folder = arguments[place] }
+            case "--folder": folder = try word("--folder", "a path")
             case "--server":
-                place += 1
-                guard place < arguments.count, let known = SimulationOptions.Server(rawValue: arguments[place]) else {
-                    throw Mistake(description: "--server wants model or reference\n\(Self.usage)")
+                let what = "model or reference"
+                guard let known = SimulationOptions.Server(rawValue: try word("--server", what)) else {
+                    throw Mistake(description: "--server wants \(what)\n\(Self.usage)")
                 }
                 server = known
-            case "--bug":
-                place += 1
-                if place < arguments.count { bug = try planted(arguments[place]) }
+            case "--bug": bug = try planted(try word("--bug", "the name of one"))
             case "--plant":
                 plants = true
                 if place + 1 < arguments.count, !arguments[place + 1].hasPrefix("--") {

@@ -6,40 +6,44 @@ public import SyncCore
 /// A program of one line puts an app's own entities under it: `try SimulatorCommand.run(entities: [note])`.
 public enum SimulatorCommand {
     /// Does what the command line asks for; ends the program with 1 where a seed failed or a planted bug was not found, and
-    /// with 2 and a sentence on standard error where it does not understand the line.
+    /// with 2 and a sentence on standard error where it does not understand the line, or cannot run the entities.
     /// - Parameters:
     ///   - entities: what is synced; what users do with it follows from the declared fields.
     ///   - deltas: how devices compose and replay deltas; an app's own merge rules go here.
+    ///   - program: what starts this program on a command line, for the lines that say how to replay; `nil` for its path.
     ///   - line: the command line without the program's name.
-    /// - Throws: for entities that do not fit together.
+    /// - Throws: where a seed's files cannot be made.
     public static func run(
         entities: [EntitySchema] = SimulationSchema.entities, deltas: any DeltaCalculation = LastWriterDeltas(),
-        line: [String] = Array(CommandLine.arguments.dropFirst())
+        program: String? = nil, line: [String] = Array(CommandLine.arguments.dropFirst())
     ) throws {
         SQLiteMemory.set()
-        let arguments = understood(line)
-        let options = try arguments.options(entities, deltas)
+        let arguments: Arguments
+        let options: SimulationOptions
+        do {
+            arguments = try Arguments(line)
+            options = try arguments.options(entities, deltas)
+        } catch {
+            FileHandle.standardError.write(Data("\(error)\n".utf8))
+            exit(2)
+        }
+        let replay = ReplayLine(program: program, folder: arguments.folder)
         if arguments.prints {
             try printTrace(arguments, options)
         } else if arguments.shrinks {
-            try shrink(arguments, options)
+            try shrink(arguments, options, replay)
         } else if arguments.plants {
             try plant(arguments, options)
         } else {
-            try campaign(arguments, options)
-        }
-    }
-
-    private static func understood(_ line: [String]) -> Arguments {
-        do { return try Arguments(line) } catch {
-            FileHandle.standardError.write(Data("\(error)\n".utf8))
-            exit(2)
+            try campaign(arguments, options, replay)
         }
     }
 
     // MARK: Many seeds
 
-    private static func campaign(_ arguments: Arguments, _ options: SimulationOptions) throws {
+    private static func campaign(
+        _ arguments: Arguments, _ options: SimulationOptions, _ replay: ReplayLine
+    ) throws {
         let began = Date()  // live: how long a campaign takes
         let end = arguments.minutes.map { began.addingTimeInterval($0 * 60) }
         let interrupt = Interrupt()
@@ -53,44 +57,50 @@ public enum SimulatorCommand {
             if seed % 10 == 0 {
                 totals.add(first: report, second: try Simulation.run(seed: seed, options.secondTime))
             }
-            if !report.violations.isEmpty { show(report) }
+            if !report.violations.isEmpty { show(report, options, replay) }
         }
         let seconds = Date().timeIntervalSince(began)  // live
         sources.forEach { $0.cancel() }
-        show(totals, seconds: seconds)
+        show(totals, options, replay, seconds: seconds)
         if interrupt.hasCome { exit(Interrupt.exitCode) }
         if !totals.failing.isEmpty || !totals.unequal.isEmpty { exit(1) }
         // A few seeds cannot reach everything.
-        if totals.seeds >= 1_000, !totals.missed.isEmpty { exit(1) }
+        if totals.seeds >= 1_000, !totals.missed(of: options.reachable).isEmpty { exit(1) }
     }
 
-    private static func show(_ report: SeedReport) {
+    private static func show(_ report: SeedReport, _ options: SimulationOptions, _ replay: ReplayLine) {
         say("seed \(report.seed):")
         for violation in report.violations.prefix(5) { say("  \(violation)") }
-        say(
-            "  replay: Tests/run simulate --trace \(report.seed)   shrink: Tests/run simulate --shrink \(report.seed)"
-        )
+        say("  replay: \(replay.trace(report.seed, options))")
+        say("  shrink: \(replay.shrink(report.seed, options))")
     }
 
-    private static func show(_ totals: RunTotals, seconds: Double) {
+    private static func show(
+        _ totals: RunTotals, _ options: SimulationOptions, _ replay: ReplayLine, seconds: Double
+    ) {
         let rate = Double(totals.seeds) / seconds
         say("seeds        \(totals.seeds) (\(totals.counted) count), \(format(rate)) a second")
         say("local writes \(totals.localWrites), requests \(totals.requests)")
         say(
             "run twice    \(totals.repeated), with another trace \(totals.unequal.count) \(totals.unequal)"
         )
+        for seed in totals.unequal.sorted() {
+            say("  compare: \(replay.trace(seed, options))")
+            say("  with:    \(replay.trace(seed, options.secondTime))")
+        }
         say("violations   \(totals.failing.count) seeds \(totals.failing.map(\.seed).sorted())")
         let kinds = Dictionary(grouping: totals.failing) { $0.violations.first?.invariant ?? "" }
         for kind in kinds.keys.sorted() { say("  \(kind): \(kinds[kind]?.count ?? 0) seeds") }
         say("faults that struck:")
         for name in totals.faults.keys.sorted() { say("  \(name): \(totals.faults[name] ?? 0)") }
         say("situations reached:")
+        let reachable = options.reachable
         for situation in Situation.allCases {
-            say("  \(situation.rawValue): \(totals.coverage[situation].map(String.init) ?? "NEVER")")
+            let none = reachable.contains(situation) ? "NEVER" : "cannot be reached with these entities and this server"
+            say("  \(situation.rawValue): \(totals.coverage[situation].map(String.init) ?? none)")
         }
-        if !totals.missed.isEmpty {
-            say("MISSED: \(totals.missed.map(\.rawValue).joined(separator: "; "))")
-        }
+        let missed = totals.missed(of: reachable)
+        if !missed.isEmpty { say("MISSED: \(missed.map(\.rawValue).joined(separator: "; "))") }
     }
 
     private static func format(_ number: Double) -> String { String(format: "%.1f", number) }
@@ -109,20 +119,18 @@ public enum SimulatorCommand {
         }
     }
 
-    private static func shrink(_ arguments: Arguments, _ options: SimulationOptions) throws {
+    private static func shrink(
+        _ arguments: Arguments, _ options: SimulationOptions, _ replay: ReplayLine
+    ) throws {
         for seed in arguments.seeds {
             let least = try Shrinker.shrink(seed: seed, options)
-            func list(_ numbers: Set<Int>) -> String {
-                numbers.sorted().map(String.init).joined(separator: ",")
-            }
-            say(
-                "Tests/run simulate --trace \(seed) --without-steps \(list(least.withoutSteps)) "
-                    + "--without-faults \(list(least.withoutFaults))")
+            say(replay.trace(seed, least))
             var traced = least
             traced.keepsTrace = true
             let report = try Simulation.run(seed: seed, traced)
             for line in report.trace { say(line) }
             for violation in report.violations { say(violation) }
+            if report.violations.isEmpty { say("seed \(seed) violates nothing") }
         }
     }
 

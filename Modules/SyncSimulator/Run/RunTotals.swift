@@ -45,6 +45,8 @@ public struct RunTotals: Sendable {
         notFound += other.notFound
     }
 
-    /// Situations that no seed reached.
-    public var missed: [Situation] { Situation.allCases.filter { coverage[$0] == nil } }
+    /// Situations that no seed reached, of those that seeds can reach (``SimulationOptions/reachable``).
+    public func missed(of reachable: Set<Situation>) -> [Situation] {
+        Situation.allCases.filter { reachable.contains($0) && coverage[$0] == nil }
+    }
 }

@@ -2,11 +2,20 @@
 public enum Shrinker {
     /// The options under which the seed fails with the least that is needed.
     /// - Parameter tries: the most runs that it may make.
+    /// - Returns: the options as they are where the seed violates nothing.
     public static func shrink(seed: UInt64, _ options: SimulationOptions, tries: Int = 400) throws
         -> SimulationOptions
     {
-        let first = try Simulation.run(seed: seed, options)
-        guard let invariant = first.violations.first?.invariant else { return options }
+        try shrink(seed: seed, options, tries: tries) {
+            try Simulation.run(seed: seed, $0).violations.map(\.invariant)
+        }
+    }
+
+    /// - Parameter violated: the invariants that a run of the seed violates, the first one first.
+    static func shrink(
+        seed: UInt64, _ options: SimulationOptions, tries: Int, violated: (SimulationOptions) throws -> [String]
+    ) rethrows -> SimulationOptions {
+        guard let invariant = try violated(options).first else { return options }
         var best = options
         var left = tries
         let workload = WorkloadTape(seed: seed)
@@ -15,9 +24,7 @@ public enum Shrinker {
         func fails(_ candidate: SimulationOptions) throws -> Bool {
             guard left > 0 else { return false }
             left -= 1
-            return try Simulation.run(seed: seed, candidate).violations.contains {
-                $0.invariant == invariant
-            }
+            return try violated(candidate).contains(invariant)
         }
 
         /// Tries to leave out halves, then quarters, and so on down to single ones.

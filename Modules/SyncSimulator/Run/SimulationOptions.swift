@@ -35,11 +35,15 @@ public struct SimulationOptions: Sendable {
     }
 
     /// - Parameter entities: what is synced; each value and each edit follows from the declared fields.
+    /// - Throws: `SchemaError` for entities that do not fit together, ``UnsupportedCapture`` for one whose writes cannot be judged.
     public init(
         folder: String, entities: [EntitySchema] = SimulationSchema.entities, keepsTrace: Bool = false,
         withoutSteps: Set<Int> = [], withoutFaults: Set<Int> = [],
         deltas: any DeltaCalculation = LastWriterDeltas(), bug: PlantedBug? = nil
-    ) throws(SchemaError) {
+    ) throws {
+        if let odd = entities.first(where: { $0.capture != .triggers }) {
+            throw UnsupportedCapture(entity: odd.name, capture: odd.capture)
+        }
         self.folder = folder
         self.keepsTrace = keepsTrace
         self.withoutSteps = withoutSteps

@@ -29,7 +29,7 @@ final class DeviceTemplates: @unchecked Sendable {
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         defer {
             do { try FileManager.default.removeItem(atPath: folder) } catch {
-                // Somebody else removed it: nothing is left behind either way.
+                // kept: somebody else removed it: nothing is left behind either way.
             }
         }
         let path = folder + "/template.sqlite"

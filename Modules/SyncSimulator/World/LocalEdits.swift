@@ -1,3 +1,4 @@
+import Foundation
 import GRDB
 import SyncCore
 import SyncTesting
@@ -8,28 +9,41 @@ enum LocalEdit: Sendable, Hashable {
     case update(RecordKey, [String: FieldValue])
     case delete(RecordKey)
 
-    func perform(_ db: Database) throws {
+    /// Writes what the edit names into the tables and columns that the app declared for it.
+    func perform(_ db: Database, _ schema: Schema) throws {
         switch self {
         case .insert(let key, let fields):
+            guard let entity = schema[key.entity] else { return }
             let names = fields.keys.sorted()
-            let columns = (["id"] + names).map { "\"\($0)\"" }.joined(separator: ", ")
+            let columns = ([entity.keyColumn] + names.map { entity.column($0) }).map(Self.quoted)
             let marks = repeatElement("?", count: names.count + 1).joined(separator: ", ")
-            try db.cachedStatement(sql: "INSERT INTO \"\(key.entity)\" (\(columns)) VALUES (\(marks))")
-                .execute(
-                    arguments: StatementArguments(
-                        [key.id.databaseValue] + names.map { Columns.value(fields[$0]) }))
+            let sql =
+                "INSERT INTO \(Self.quoted(entity.table)) (\(columns.joined(separator: ", "))) VALUES (\(marks))"
+            try db.cachedStatement(sql: sql).execute(
+                arguments: StatementArguments(
+                    [key.id.databaseValue] + names.map { Columns.value(fields[$0]) }))
         case .update(let key, let fields):
+            guard let entity = schema[key.entity] else { return }
             let names = fields.keys.sorted()
-            let parts = names.map { "\"\($0)\" = ?" }.joined(separator: ", ")
-            try db.cachedStatement(sql: "UPDATE \"\(key.entity)\" SET \(parts) WHERE id = ?").execute(
+            let parts = names.map { "\(Self.quoted(entity.column($0))) = ?" }.joined(separator: ", ")
+            let place = Self.quoted(entity.keyColumn)
+            try db.cachedStatement(sql: "UPDATE \(Self.quoted(entity.table)) SET \(parts) WHERE \(place) = ?").execute(
                 arguments: StatementArguments(
                     names.map { Columns.value(fields[$0]) } + [key.id.databaseValue]))
         case .delete(let key):
-            try db.cachedStatement(sql: "DELETE FROM \"\(key.entity)\" WHERE id = ?").execute(arguments: [
-                key.id
-            ])
+            guard let entity = schema[key.entity] else { return }
+            let place = Self.quoted(entity.keyColumn)
+            try db.cachedStatement(sql: "DELETE FROM \(Self.quoted(entity.table)) WHERE \(place) = ?")
+                .execute(arguments: [key.id])
         }
     }
+
+    private static func quoted(_ name: String) -> String { "\"\(name)\"" }
+}
+
+extension EntitySchema {
+    /// The column of a declared field.
+    fileprivate func column(_ name: String) -> String { field(name)?.column ?? name }
 }
 
 /// Field values as columns, as an app would write them; read they are by ``PlainRows``.
@@ -41,7 +55,8 @@ enum Columns {
         case .int(let number): number.databaseValue
         case .double(let number): number.databaseValue
         case .string(let text): text.databaseValue
-        case .data, .array, .object: Self.json(value ?? .null).databaseValue
+        case .data(let bytes): Data(bytes).databaseValue
+        case .array, .object: Self.json(value ?? .null).databaseValue
         }
     }
 
@@ -120,10 +135,14 @@ struct EditMaker {
         return isRoot && number % 4 != 0 ? pick(number, leaf.name) : key
     }
 
-    /// A new record under parents that are here; where there is none, a parent instead.
-    private func create(_ entity: EntitySchema, parent: UInt64, fields seed: UInt64) -> [LocalEdit] {
+    /// A new record under parents that are here, and with what else it must refer to; where there is none, that instead.
+    /// - Parameter path: what is made instead of what: two that must refer to one another are never made.
+    private func create(
+        _ entity: EntitySchema, parent: UInt64, fields seed: UInt64, insteadOf path: [String] = []
+    ) -> [LocalEdit] {
+        guard !path.contains(entity.name) else { return [] }
         var fields = values(entity, SeededGenerator(seed: seed), all: true, of: nil)
-        for field in entity.parents {
+        for field in entity.fields where field.reference?.isParent == true || field.isRequired {
             guard let target = field.reference.flatMap({ schema[$0.entity] }) else { continue }
             guard target.name != entity.name else {
                 // Some stand under others of their kind.
@@ -131,7 +150,7 @@ struct EditMaker {
                 continue
             }
             guard let parent = pick(parent, target.name) else {
-                return create(target, parent: parent, fields: seed)
+                return create(target, parent: parent, fields: seed, insteadOf: path + [entity.name])
             }
             fields[field.name] = .string(parent.id)
         }
@@ -227,8 +246,9 @@ struct EditMaker {
                 continue
             }
             let known = rows.keys(target.entity)
-            fields[field.name] =
-                known.isEmpty || generator.chance(0.2) ? .null : .string(generator.pick(known).id)
+            let refersToNothing = known.isEmpty || generator.chance(0.2)
+            if refersToNothing, field.isRequired { continue }
+            fields[field.name] = refersToNothing ? .null : .string(generator.pick(known).id)
         }
         return fields
     }

@@ -213,7 +213,7 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
         do {
             guard case .object(let members) = try FieldValue(json: bytes) else { return nil }
             return members
-        } catch { return nil }
+        } catch { return nil }  // kept: a spoilt answer; the device is judged by what it makes of it
     }
 
     private static func record(_ value: FieldValue) -> ServerRecord? {
@@ -232,7 +232,7 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
 
     func backUp() {
         restart { kept = try folder.photograph() }
-        for shadow in shadows.values { shadow.backUp() }
+        for shadow in shadows.values { shadow.backUp() }  // any order
     }
 
     /// An operator puts the older files in place; the version that was handed out is kept beside them and tells.
@@ -243,7 +243,7 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
             try folder.putBack(kept.merging(version) { $1 })
         }
         // An account that came later has nothing.
-        for (account, shadow) in shadows where !shadow.restore() { shadows[account] = nil }
+        for (account, shadow) in shadows where !shadow.restore() { shadows[account] = nil }  // any order
         return true
     }
 

@@ -73,7 +73,7 @@ final class SimulatedDevice {
         func syncNow(_ process: Process) {
             open += 1
             tasks.append(
-                Task(executorPreference: process.lane) {
+                Task(executorPreference: process.lane) {  // owner: these calls, which `cancel` ends
                     _ = await process.engine.syncNow()
                     self.open -= 1
                 })
@@ -149,7 +149,7 @@ final class SimulatedDevice {
         } catch let failure as StoreFailure {
             record.note("device \(index) refuses another account: \(failure.kind.rawValue)")
             return failure.kind != .unexpected
-        } catch { return false }
+        } catch { return false }  // kept: the caller tells
     }
 
     /// Opens the files and starts the engine.
@@ -191,8 +191,8 @@ final class SimulatedDevice {
             wallClock: wallClock, clock: executor.clock, randomness: SeededRandomness(seed: mixed ^ 1),
             ids: SeededIDs(seed: mixed ^ 2, start: wallClock.nowMilliseconds))
         let flag = Flag()
-        // Owned by the process: `stop` and `bury` cancel it and drive it to its end.
-        let run = Task(executorPreference: lane) { [record, index] in
+        // `stop` and `bury` cancel it and drive it to its end.
+        let run = Task(executorPreference: lane) { [record, index] in  // owner: the process
             do { try await engine.run() } catch { record.violate("engine", "device \(index): \(error)") }
             flag.isSet = true
         }

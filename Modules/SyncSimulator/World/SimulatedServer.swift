@@ -62,14 +62,14 @@ final class ModelBackend: SimulatedServer, @unchecked Sendable {
 
     func rule(_ ruling: @escaping @Sendable (String) -> ModelServer.Ruling) {
         self.ruling = ruling
-        for model in models.values { model.ruling = { ruling($0.id) } }
+        for model in models.values { model.ruling = { ruling($0.id) } }  // any order
     }
 
     func backUp() { kept = models.mapValues { $0.backup() } }
 
     func restore() -> Bool {
         guard !kept.isEmpty else { return false }
-        for (account, model) in models {
+        for (account, model) in models {  // any order
             // An account that came later has nothing.
             model.restore(kept[account] ?? make(account).backup())
         }
@@ -77,7 +77,7 @@ final class ModelBackend: SimulatedServer, @unchecked Sendable {
     }
 
     func forgetTombstones() -> Bool {
-        for model in models.values { model.forgetTombstones() }
+        for model in models.values { model.forgetTombstones() }  // any order
         return true
     }
 

@@ -108,7 +108,7 @@ extension World {
         let made = settle(index) { process in
             try await process.store.write(unit: isUnit) { db in
                 let before = try Ledger.lastSequence(db)
-                for edit in edits { try edit.perform(db) }
+                for edit in edits { try edit.perform(db, process.store.schema) }
                 return try Ledger.changes(db, above: before)
             }
         }

@@ -70,7 +70,7 @@ final class World {
 
     deinit {
         do { try FileManager.default.removeItem(atPath: folder) } catch {
-            // Somebody else removed it: nothing is left behind either way.
+            // kept: somebody else removed it: nothing is left behind either way.
         }
     }
 

@@ -91,7 +91,7 @@ extension LogBook {
         }
         result.change.operation = first.change.operation
         var fields = second.change.fields
-        for (name, delta) in first.change.fields {
+        for (name, delta) in first.change.fields {  // any order
             var earlier = delta
             earlier.stamp = delta.stamp ?? first.change.stamp
             if var later = fields[name] {

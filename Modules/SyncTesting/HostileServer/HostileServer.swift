@@ -39,7 +39,7 @@ public final class HostileServer: @unchecked Sendable {
         precondition(!scripts.isEmpty, "a hostile server needs a script")
         self.scripts = scripts
         (listener, port) = try HostileSocket.listen()
-        Thread.detachNewThread { [self] in accept() }
+        Thread.detachNewThread { [self] in accept() }  // live: it serves real sockets
     }
 
     /// `http://127.0.0.1:PORT`
@@ -71,7 +71,7 @@ public final class HostileServer: @unchecked Sendable {
         if !wasStopped {
             HostileSocket.end(listener)
             HostileSocket.knock(port)
-            for connection in connections { HostileSocket.end(connection) }
+            for connection in connections { HostileSocket.end(connection) }  // any order
         }
         condition.broadcast()
         while threads > 0 { condition.wait() }
@@ -101,7 +101,7 @@ public final class HostileServer: @unchecked Sendable {
                 HostileSocket.close(socket)
                 break
             }
-            Thread.detachNewThread { [self] in serve(socket) }
+            Thread.detachNewThread { [self] in serve(socket) }  // live: it serves real sockets
         }
         HostileSocket.close(listener)
         finishThread()
@@ -183,7 +183,7 @@ public final class HostileServer: @unchecked Sendable {
     /// Waits on this server's own thread; `false` if it was stopped meanwhile.
     private func wait(_ pause: Duration) -> Bool {
         let seconds = Double(pause.components.seconds) + Double(pause.components.attoseconds) * 1e-18
-        let end = Date(timeIntervalSinceNow: seconds)
+        let end = Date(timeIntervalSinceNow: seconds)  // live: it serves real sockets
         condition.lock()
         defer { condition.unlock() }
         while !isStopped, condition.wait(until: end) {}

@@ -15,7 +15,7 @@ public actor InMemoryStateLog: StateLog {
 
     public func counts(for record: RecordKey?) async throws(StoreFailure) -> StateCounts {
         var total = StateCounts()
-        for (key, entry) in entries {
+        for (key, entry) in entries {  // any order
             if let record, key != record, !entry.ancestors.contains(record) { continue }
             total.failed += entry.counts.failed
             total.uploading += entry.counts.uploading

@@ -203,7 +203,7 @@ struct ModelDecision {
         }
         guard !lost, seen.presence == .live else { return .merged(record: seen) }
         var overwrote: [String: FieldValue] = [:]
-        for (name, write) in mine where change.operation == .update {
+        for (name, write) in mine where change.operation == .update {  // any order
             let present = before[name] ?? .null
             switch (write.delta.rule, present) {
             case (.sum, _), (.check, _), (.union, .null), (.union, .array): continue

@@ -67,7 +67,7 @@ struct ModelRecord: Sendable {
 
     var fields: [String: FieldValue] {
         var result: [String: FieldValue] = [:]
-        for name in writes.keys { result[name] = value(of: name) }
+        for name in writes.keys { result[name] = value(of: name) }  // any order
         return result
     }
 
@@ -84,7 +84,7 @@ struct ModelRecord: Sendable {
     /// A create that says what is there already: it is a write all the same, so that an older delete that comes later
     /// finds it, but for what sums or elements made, which a plain write would end.
     mutating func remember(_ create: WriteOrder, _ fields: [String: FieldWrite]) {
-        for (name, write) in fields {
+        for (name, write) in fields {  // any order
             let last = ordered(name).last
             let isPlain = last.map { $0.delta.rule == .lastWriter || $0.delta.rule == .check } ?? true
             if isPlain { writes[name, default: []].append(write) }

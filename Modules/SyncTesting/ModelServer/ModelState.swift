@@ -159,7 +159,7 @@ struct ModelState: Sendable {
     /// The sum of FNV-1a-64 over entity, id and version of every live record of the scopes (PROTOCOL.md, `checksum`).
     func checksum(of scopes: [String: Int64]?) -> String {
         var sum: UInt64 = 0
-        for record in records.values where record.shown.isLive {
+        for record in records.values where record.shown.isLive {  // any order
             if let scopes, record.shown.root.map({ scopes["\($0.entity):\($0.id)"] == nil }) ?? true { continue }
             var hash: UInt64 = 0xcbf2_9ce4_8422_2325
             for byte in "\(record.key.entity)\n\(record.key.id)\n\(record.version)".utf8 {

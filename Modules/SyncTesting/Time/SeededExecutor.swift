@@ -108,8 +108,8 @@ public final class SeededExecutor: TaskExecutor, SerialExecutor, @unchecked Send
         until deadline: VirtualClock.Instant? = nil, _ body: @escaping @Sendable () async throws -> Success
     ) throws -> Success {
         let box = ResultBox<Success>()
-        // Owned by this call, which drives it to its end, or reports that it has none.
-        let task = Task(executorPreference: self) {
+        // Driven to its end, or reported to have none.
+        let task = Task(executorPreference: self) {  // owner: this call
             do { box.set(.success(try await body())) } catch { box.set(.failure(error)) }
         }
         let end = run(until: deadline) { box.value != nil }

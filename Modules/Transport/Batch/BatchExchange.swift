@@ -86,7 +86,7 @@ public struct BatchExchange: Exchange {
                 cycleID: request.cycleID, lastSyncVersion: request.lastSyncVersion, batch: batch,
                 packed: calls.packed(batch.body))
         } catch {
-            // The request itself meets the same, and tells.
+            // kept: the request itself meets the same, and tells.
             return nil
         }
     }

@@ -114,7 +114,7 @@ final class Watch: Sendable {
     /// Returns `true` when the deadline has passed, `false` when the task is cancelled.
     func expires() async -> Bool {
         while !hasPassed() {
-            do { try await stopwatch.sleep(.nanoseconds(nextLook)) } catch { return false }
+            do { try await stopwatch.sleep(.nanoseconds(nextLook)) } catch { return false }  // kept: a cancellation
         }
         return true
     }

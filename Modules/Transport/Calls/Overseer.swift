@@ -69,6 +69,6 @@ final class Overseer: @unchecked Sendable {
     private func arm(_ state: inout State, _ time: Int64) {
         state.look = time
         let wait = max(0, time - stopwatch.nanoseconds)
-        timer.schedule(deadline: .now() + .nanoseconds(Int(wait)), leeway: .milliseconds(1))
+        timer.schedule(deadline: .now() + .nanoseconds(Int(wait)), leeway: .milliseconds(1))  // live
     }
 }

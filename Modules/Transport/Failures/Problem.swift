@@ -34,7 +34,7 @@ struct Problem: Sendable, Hashable {
             field = Self.text(members["field"])
             reference = Self.text(members["reference"])
             record = members["record"]
-        } catch {
+        } catch {  // kept: a body that is no problem: the status alone counts
             return nil
         }
     }

@@ -100,7 +100,7 @@
             closing.whenComplete { _ in isOver.succeed(()) }
             let patience = closingLoop.scheduleTask(in: Self.closingPatience) { isOver.succeed(()) }
             do { try await isOver.futureResult.get() } catch {
-                // It is never failed.
+                // kept: it is never failed.
             }
             patience.cancel()
         }

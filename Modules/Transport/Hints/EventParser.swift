@@ -57,7 +57,7 @@ struct EventParser: Sendable {
     /// The hint in an event's data; `nil` for anything else.
     static func hint(_ json: [UInt8]) -> Hint? {
         let value: FieldValue
-        do throws(JSONFailure) { value = try FieldValue(json: json) } catch { return nil }
+        do throws(JSONFailure) { value = try FieldValue(json: json) } catch { return nil }  // kept: no hint
         guard case .object(let members) = value else { return nil }
         var hint = Hint()
         if case .int(let version)? = members["currentSyncVersion"] { hint.currentSyncVersion = version }

@@ -99,7 +99,7 @@ public struct EventStream: HintSource {
             let end = lastByte.withLock { $0 } + options.idle
             if stopwatch.now() >= end { return true }
             do { try await stopwatch.sleep(end) } catch {
-                // Only cancellation ends a sleep early.
+                // kept: only cancellation ends a sleep early.
                 return false
             }
         }

@@ -35,7 +35,7 @@ public struct IDTranslatingExchange: Exchange {
             let sent = try translator.outgoing(request)
             return exchange.prepare(sent).map { Prepared(changes: sent.changes, inner: $0) }
         } catch {
-            // The request itself meets the same, and tells.
+            // kept: the request itself meets the same, and tells.
             return nil
         }
     }

@@ -68,7 +68,7 @@ enum RESTVerdict {
             guard case .object(let members) = try reader.readValue() else { return nil }
             try reader.finish()
             return members
-        } catch {
+        } catch {  // kept: the caller tells of a body that is none
             return nil
         }
     }

@@ -148,7 +148,7 @@ extension UploadQueue {
                     do {
                         try await self.clock.sleep(for: .milliseconds(milliseconds))
                     } catch {
-                        // Only a cancellation ends a sleep early: something else has woken it.
+                        // kept: only a cancellation ends a sleep early: something else has woken it.
                         return
                     }
                     waking.yield()

@@ -135,7 +135,7 @@ import Testing
         try await store.close()
     }
 
-    @Test("QUE-08 a look ahead marks nothing: after a crash only the change under way counts as sent")
+    @Test("A look ahead marks nothing: after a crash only the change under way counts as sent")
     func crash() async throws {
         let file = try TestFile()
         let before = try Fixture(file: file)

@@ -1,0 +1,46 @@
+import Foundation
+import SyncCore
+import SyncTesting
+import Testing
+
+@testable import SyncSimulator
+
+@Suite struct ReplayLineTests {
+    private let replay = ReplayLine(program: "Examples/run simulate")
+
+    private func options() throws -> SimulationOptions { try SimulationOptions(folder: NSTemporaryDirectory()) }
+
+    @Test("Lists that are empty are left out")
+    func plain() throws {
+        #expect(replay.trace(42, try options()) == "Examples/run simulate --trace 42")
+        #expect(replay.shrink(42, try options()) == "Examples/run simulate --shrink 42")
+    }
+
+    @Test("What the seed's course hangs on is in the line, and the line says the same again")
+    func whole() throws {
+        var all = try options()
+        all.withoutSteps = [9, 2]
+        all.withoutFaults = [4]
+        all.bug = .newKeyOnRetry
+        all.server = .reference
+        all.readsByWriter = false
+        let replay = ReplayLine(program: "simulate", folder: "/tmp/a folder")
+        let line = replay.trace(7, all)
+        #expect(
+            line == "simulate --trace 7 --without-steps 2,9 --without-faults 4 --bug newKeyOnRetry --server reference"
+                + " --readers --folder '/tmp/a folder'")
+        let words = line.replacingOccurrences(of: "'/tmp/a folder'", with: "/tmp/a\u{0}folder").split(separator: " ")
+        let heard = try Arguments(words.dropFirst().map { $0.replacingOccurrences(of: "\u{0}", with: " ") })
+        let again = try heard.options(SimulationSchema.entities, LastWriterDeltas())
+        #expect(heard.prints && heard.seeds == 7..<8)
+        #expect(replay.trace(7, again) == line)
+        #expect(again.folder == "/tmp/a folder")
+    }
+
+    @Test("A program that does not say what starts it is called by its path")
+    func path() throws {
+        let line = ReplayLine(program: nil).trace(1, try options())
+        #expect(line.contains(CommandLine.arguments[0]))
+        #expect(line.hasSuffix(" --trace 1"))
+    }
+}
