@@ -60,7 +60,7 @@ public struct SimulationOptions: Sendable {
     /// - Parameter choosesRoots: whether devices hold a part of the roots: there no record has parents under several of them.
     func varied(by seed: UInt64, choosesRoots: Bool) -> SimulationOptions {
         var options = self
-        var chance = SeededGenerator(seed: seed, stream: 7)
+        var chance = SeededGenerator(seed: seed, .app)
         guard chance.chance(0.3) else { return options }
         let others = [keeping, choosesRoots ? nil : nested].compactMap { $0 }
         if !others.isEmpty { (options.schema, options.older) = chance.pick(others) }

@@ -105,7 +105,7 @@ public struct FaultTape: Sendable {
 
     /// The tape of a seed for so many devices: a random subset of all kinds, at random rates.
     public init(seed: UInt64, devices: Int, duration: Int64) {
-        var chance = SeededGenerator(seed: seed, stream: 2)
+        var chance = SeededGenerator(seed: seed, .faults)
         var faults: [Fault] = []
         let requestRate = [0, 0.1, 0.25, 0.5][chance.below(4)]
         let menu = Self.requestMenu(&chance)

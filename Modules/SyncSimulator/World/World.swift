@@ -45,8 +45,8 @@ final class World {
         executor = SeededExecutor(seed: seed)
         record = Record(executor: executor, keepsLines: options.keepsTrace, onLine: options.onLine)
         limits = RequestLimits(seed: seed)
-        restarts = SeededGenerator(seed: seed, stream: 3)
-        powers = SeededGenerator(seed: seed, stream: 6)
+        restarts = SeededGenerator(seed: seed, .restarts)
+        powers = SeededGenerator(seed: seed, .disks)
         folder = options.folder + "/seed-\(seed)-\(UUID().uuidString)"  // live: a name only
         let serverClock = ManualWallClock(following: executor.clock)
         if options.usesReferenceServer(seed) {
