@@ -80,8 +80,14 @@ public struct SimulationOptions: Sendable {
     }
 
     /// The way to the server, with the planted mistake in it where that is its place.
-    func disturbed(_ exchange: any Exchange, seed: UInt64) -> any Exchange {
+    /// - Parameter stall: what stalls ``clock(_:_:)``.
+    func disturbed(_ exchange: any Exchange, _ stall: StallingClock.Switch) -> any Exchange {
         guard let bug, bug.isInExchange else { return exchange }
-        return BuggyExchange(exchange, bug: bug)
+        return BuggyExchange(exchange, bug: bug, stall)
+    }
+
+    /// By what an engine's timers go.
+    func clock(_ clock: VirtualClock, _ stall: StallingClock.Switch) -> any Clock<Duration> {
+        bug == .noRescheduleAfterThrow ? StallingClock(base: clock, stall: stall) : clock
     }
 }
