@@ -72,7 +72,7 @@ let package = Package(
             name: "SyncSimulator",
             dependencies: [
                 core, "SyncTesting", "Orchestrator", "SyncServer", "Storage", "Transport", "UploadQueue", httpTypes,
-                sqlite, sqliteC, log, "CSQLiteMemory",
+                sqlite, sqliteC, log, metrics, "CSQLiteMemory",
             ],
             path: "Modules/SyncSimulator"),
 
@@ -130,7 +130,7 @@ let package = Package(
             name: "SyncTestingTests", dependencies: [core, "SyncTesting"], path: "Tests/SyncTestingTests"),
         .testTarget(
             name: "SyncSimulatorTests",
-            dependencies: [core, "Storage", "SyncTesting", "SyncSimulator", "Transport", httpTypes, sqlite],
+            dependencies: [core, "Storage", "SyncTesting", "SyncSimulator", "Transport", httpTypes, sqlite, metrics],
             path: "Tests/SyncSimulatorTests"),
     ],
     swiftLanguageModes: [.v6]

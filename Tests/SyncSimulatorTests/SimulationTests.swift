@@ -34,7 +34,7 @@ private func options(keepsTrace: Bool = false, bug: PlantedBug? = nil) throws ->
 
     @Test(
         "A planted mistake is found",
-        arguments: [PlantedBug.newKeyOnRetry, .failureAsApplied, .lastRecordOfPageLost])
+        arguments: [PlantedBug.newKeyOnRetry, .failureAsApplied, .lastRecordOfPageLost, .noRescheduleAfterThrow])
     func planted(bug: PlantedBug) throws {
         let found = try ([1, 2, 3, 5, 6, 7, 8, 9] as [UInt64]).first { seed in
             try !Simulation.run(seed: seed, try options(bug: bug)).violations.isEmpty

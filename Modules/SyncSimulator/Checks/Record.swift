@@ -126,11 +126,10 @@ final class Record: @unchecked Sendable {
                 accepted.insert(result.changeID)
                 refused.insert(result.changeID)
             case .blocked(let by):
-                let refused = answer.results.first { $0.changeID == by }
-                if case .rejected? = refused?.verdict {
-                    cover(.blockedByRefusal)
-                } else {
-                    cover(.blockedByRetry)
+                switch answer.results.first(where: { $0.changeID == by })?.verdict {
+                case .rejected? where request.makesParent(by, of: result.changeID): cover(.blockedByRefusal)
+                case .retry?: cover(.blockedByRetry)
+                default: break
                 }
             case .rejected(let rejection):
                 cover(.refusal)
@@ -154,6 +153,16 @@ final class Record: @unchecked Sendable {
             case .applied: accepted.insert(result.changeID)
             }
         }
+    }
+}
+
+extension ExchangeRequest {
+    /// Whether the first of these changes makes a record that the other one's record names.
+    fileprivate func makesParent(_ first: String, of other: String) -> Bool {
+        guard let maker = changes.first(where: { $0.id == first }), maker.operation == .create,
+            let child = changes.first(where: { $0.id == other }), child.record != maker.record
+        else { return false }
+        return child.fields.values.contains { $0.new == .string(maker.record.id) }
     }
 }
 
@@ -210,6 +219,9 @@ public enum Situation: String, Sendable, Hashable, CaseIterable {
     case duplicateAfterLostAnswer = "an answer lost after commit, and then a duplicate"
     case duplicateVerdict = "a duplicate"
     case lateCopyOfRequest = "a late copy of a request"
+    case reorderedRequest = "a request that arrived for the first time after a later one"
+    case lateEffect = "a request that took effect after its device had given up on it"
+    case otherDeployment = "an answer of another deployment"
     case missingVerdict = "a missing verdict"
     case severalPages = "a pull over several pages"
     case foreignAnswer = "an answer of a foreign epoch"
@@ -218,9 +230,12 @@ public enum Situation: String, Sendable, Hashable, CaseIterable {
     case updateOfDeadRecord = "an update of a dead record"
     case checkConflict = "a conflict under check"
     case refusal = "a refusal"
-    case blockedByRefusal = "a change blocked by a refused one"
+    case blockedByRefusal = "a child blocked by a refused parent"
     case blockedByRetry = "a change blocked by one that is put off"
     case retryVerdict = "a retry verdict"
+    case breakerOpened = "a breaker that opened"
+    case halfOpenSucceeded = "a breaker's half-open probe that succeeded"
+    case halfOpenFailed = "a breaker's half-open probe that failed"
     case crashAtStatement = "a crash at a statement"
     case crashInTransaction = "a crash inside a transaction"
     case crashBetweenEffectAndAcknowledgement = "a crash between effect and acknowledgement"
@@ -244,7 +259,7 @@ public enum Situation: String, Sendable, Hashable, CaseIterable {
     case expiredToken = "a token that expired"
     case otherAccount = "a file that another account wants"
     case mixedSchemas = "an app that is a version behind"
-    case unitSent = "an atomic unit"
+    case unitSent = "an atomic unit sent whole"
     case otherReference = "a record that refers to one that is not its parent"
     case madeAgain = "a record made again under its id"
     case takenID = "a create of an id that is there already"

@@ -10,6 +10,8 @@ public enum PlantedBug: String, Sendable, Hashable, CaseIterable {
     case missingVerdictAsApplied
     /// A failed request is taken as if all of it had been applied.
     case failureAsApplied
+    /// What a server that failed inside (5xx) was sent is deleted from the queue, as if it had been applied.
+    case deleteOnServerError
     /// A page's records are dropped, and its checkpoint kept.
     case checkpointWithoutRows
     /// The last record of each page is lost.
@@ -20,6 +22,10 @@ public enum PlantedBug: String, Sendable, Hashable, CaseIterable {
     case hasMoreIgnored
     /// An answer of another epoch is taken as one of the present epoch.
     case foreignEpochAccepted
+    /// An answer of another data set is taken as one of the known data set.
+    case foreignDatasetAccepted
+    /// After a request that failed nothing starts by itself any more.
+    case noRescheduleAfterThrow
     /// `merged` is taken as `applied`.
     case mergedAsApplied
     /// A refusal is taken as `applied`.
@@ -134,13 +140,15 @@ final class BuggyExchange: Exchange, @unchecked Sendable {
     // Sendable: all of it is used by the one thread that drives the executor.
     private let inner: any Exchange
     private let bug: PlantedBug
+    private let stall: StallingClock.Switch
     private var sentBefore: Set<String> = []
     private var epoch: String?
     private var counter = 0
 
-    init(_ inner: any Exchange, bug: PlantedBug) {
+    init(_ inner: any Exchange, bug: PlantedBug, _ stall: StallingClock.Switch) {
         self.inner = inner
         self.bug = bug
+        self.stall = stall
     }
 
     func close() async { await inner.close() }
@@ -150,6 +158,7 @@ final class BuggyExchange: Exchange, @unchecked Sendable {
         let sent = disturb(request, &names)
         do {
             var answer = try await inner.exchange(sent)
+            stall.isStalled = false
             if !names.isEmpty {
                 answer.results = answer.results.map { result in
                     var result = result
@@ -159,13 +168,13 @@ final class BuggyExchange: Exchange, @unchecked Sendable {
             }
             return try disturb(answer, of: request)
         } catch {
+            stall.isStalled = true
             switch (bug, error.code) {
-            case (.failureAsApplied, _)
-            where error.kind == .network && !request.changes.isEmpty && request.epoch != nil:
+            case (.failureAsApplied, _) where error.kind == .network, (.deleteOnServerError, _) where error.isServers:
+                guard let epoch = request.epoch, !request.changes.isEmpty else { throw error }
                 return ExchangeAnswer(
-                    dataset: request.dataset, epoch: request.epoch ?? "",
-                    currentSyncVersion: request.lastSyncVersion, results: request.changes.map(Self.applied),
-                    page: ArrayPage([]))
+                    dataset: request.dataset, epoch: epoch, currentSyncVersion: request.lastSyncVersion,
+                    results: request.changes.map(Self.applied), page: ArrayPage([]))
             case (.epochTakenOver, "epochChanged"?):
                 epoch = error.epoch
                 var again = request
@@ -249,6 +258,7 @@ final class BuggyExchange: Exchange, @unchecked Sendable {
         case .mergedAsApplied, .rejectionAsApplied, .retryAsRejection, .clampIgnored, .overwroteIgnored,
             .conflictAsApplied, .blockedAsApplied:
             answer.results = answer.results.map(misread)
+        case .foreignDatasetAccepted: answer.dataset = request.dataset ?? answer.dataset
         case .foreignEpochAccepted: if let epoch = request.epoch { answer.epoch = epoch }
         case .checkpointWithoutRows:
             counter += 1
@@ -290,4 +300,9 @@ final class BuggyExchange: Exchange, @unchecked Sendable {
         }
         return result
     }
+}
+
+extension ExchangeFailure {
+    /// Whether the server answered that it failed.
+    fileprivate var isServers: Bool { status.map { (500...599).contains($0) } ?? false }
 }

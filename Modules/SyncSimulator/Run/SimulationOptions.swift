@@ -64,7 +64,7 @@ public struct SimulationOptions: Sendable {
     /// - Parameter choosesRoots: whether devices hold a part of the roots: there no record has parents under several of them.
     func varied(by seed: UInt64, choosesRoots: Bool) -> SimulationOptions {
         var options = self
-        var chance = SeededGenerator(seed: seed, stream: 7)
+        var chance = SeededGenerator(seed: seed, .app)
         guard chance.chance(0.3) else { return options }
         let others = [keeping, choosesRoots ? nil : nested].compactMap { $0 }
         if !others.isEmpty { (options.schema, options.older) = chance.pick(others) }
@@ -84,8 +84,14 @@ public struct SimulationOptions: Sendable {
     }
 
     /// The way to the server, with the planted mistake in it where that is its place.
-    func disturbed(_ exchange: any Exchange, seed: UInt64) -> any Exchange {
+    /// - Parameter stall: what stalls ``clock(_:_:)``.
+    func disturbed(_ exchange: any Exchange, _ stall: StallingClock.Switch) -> any Exchange {
         guard let bug, bug.isInExchange else { return exchange }
-        return BuggyExchange(exchange, bug: bug)
+        return BuggyExchange(exchange, bug: bug, stall)
+    }
+
+    /// By what an engine's timers go.
+    func clock(_ clock: VirtualClock, _ stall: StallingClock.Switch) -> any Clock<Duration> {
+        bug == .noRescheduleAfterThrow ? StallingClock(base: clock, stall: stall) : clock
     }
 }

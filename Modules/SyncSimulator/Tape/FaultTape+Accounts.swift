@@ -3,7 +3,7 @@ import SyncTesting
 extension FaultTape {
     /// When the users of a seed's devices sign out, and others sign in: a tape of its own, so that it moves nothing on the others.
     static func accountFaults(_ seed: UInt64, _ devices: Int, _ duration: Int64) -> [Fault] {
-        var chance = SeededGenerator(seed: seed, stream: 7)
+        var chance = SeededGenerator(seed: seed, .accounts)
         guard chance.chance(0.25) else { return [] }
         var faults: [Fault] = []
         for device in 0..<devices where chance.chance(0.6) {

@@ -9,7 +9,7 @@ extension FaultTape {
     /// When a seed's users choose what their devices hold, and move things between roots: a tape of its own, so that it moves
     /// nothing on the others.
     static func scopeFaults(_ seed: UInt64, _ devices: Int, _ duration: Int64) -> [Fault] {
-        var chance = SeededGenerator(seed: seed, stream: 8)
+        var chance = SeededGenerator(seed: seed, .scopes)
         guard chance.chance(0.25) else { return [] }
         var faults: [Fault] = []
         func add(_ fault: TimedFault) {

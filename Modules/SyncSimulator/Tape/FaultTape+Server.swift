@@ -11,7 +11,7 @@ extension FaultTape {
 
     /// What happens to the server of a seed: a tape of its own, so that it moves nothing on the others.
     static func serverFaults(_ seed: UInt64) -> [Fault] {
-        var chance = SeededGenerator(seed: seed, stream: 4)
+        var chance = SeededGenerator(seed: seed, .serverFaults)
         guard chance.chance(0.4) else { return [] }
         let statements = (0..<chance.below(5)).map { _ in Fault.server(.crashAtStatement(20 + chance.below(2_500))) }
         let requests = (0..<chance.below(3)).map { _ in Fault.server(.crashAfterRequest(3 + chance.below(80))) }

@@ -22,8 +22,12 @@ public struct FaultTape: Sendable {
         case backoff(Double)
         /// The answer speaks of another epoch without having said so by 410.
         case foreignEpoch
-        /// Another deployment answers.
+        /// Another deployment answers, and says so by 409.
         case foreignDataset
+        /// One answers that takes the request for one of its own.
+        case otherDeployment
+        /// The device gives up after so many milliseconds (`patience`); the request gets there so many later, for the first time.
+        case arrivesLate(Int64, patience: Int64)
         /// The server did it all, and its answer comes as no answer.
         case wire(WireFault)
         /// Neither answer nor end, until the time-out.
@@ -79,6 +83,8 @@ public struct FaultTape: Sendable {
         case scopes(device: Int, pick: UInt64?)
         /// The user moves something that is directly under a root to another one.
         case move(device: Int, record: UInt64)
+        /// The server fails for so long, whatever it is asked.
+        case storm(Storm, milliseconds: Int64)
     }
 
     public enum Fault: Sendable, Hashable {
@@ -105,7 +111,7 @@ public struct FaultTape: Sendable {
 
     /// The tape of a seed for so many devices: a random subset of all kinds, at random rates.
     public init(seed: UInt64, devices: Int, duration: Int64) {
-        var chance = SeededGenerator(seed: seed, stream: 2)
+        var chance = SeededGenerator(seed: seed, .faults)
         var faults: [Fault] = []
         let requestRate = [0, 0.1, 0.25, 0.5][chance.below(4)]
         let menu = Self.requestMenu(&chance)
@@ -128,6 +134,8 @@ public struct FaultTape: Sendable {
         faults += Self.powerFaults(seed, devices, duration)
         faults += Self.accountFaults(seed, devices, duration)
         faults += Self.scopeFaults(seed, devices, duration)
+        faults += Self.lateArrivals(seed, devices)
+        faults += StormTape(seed: seed, duration: duration).faults
         entries = faults.enumerated().map { Entry(number: $0.offset, fault: $0.element) }
     }
 

@@ -14,7 +14,7 @@ struct RequestLimits: Sendable, Hashable {
     private static let many = 500
 
     init(seed: UInt64) {
-        var chance = SeededGenerator(seed: seed, stream: 11)
+        var chance = SeededGenerator(seed: seed, .requestLimits)
         ofDevices = chance.below(3) == 0 ? 2 + chance.below(7) : Self.many
         ofServer = chance.chance(0.1) ? 4 + chance.below(9) : 1_000
     }

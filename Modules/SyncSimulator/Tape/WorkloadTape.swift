@@ -41,7 +41,7 @@ public struct WorkloadTape: Sendable {
     /// Devices are down, or have nothing that a step could be done to, so it takes more steps than writes: those that
     /// are due after ``duration`` are there for the seeds in which too little came of the others.
     public init(seed: UInt64) {
-        var chance = SeededGenerator(seed: seed, stream: 1)
+        var chance = SeededGenerator(seed: seed, .workload)
         let devices = Self.devices(&chance)
         // A little more than a seed needs to count; now and then a world that grows.
         let goal = chance.chance(0.1) ? 70 + chance.below(70) : 50 + chance.below(10)

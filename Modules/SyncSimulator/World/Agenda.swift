@@ -10,6 +10,7 @@ struct Agenda {
         case unpause(device: Int)
         case signIn(device: Int)
         case signBack(device: Int)
+        case calm
     }
 
     /// By time, then by the order in which they were put in.

@@ -16,17 +16,32 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
     var account = SimulatedDevice.account
     /// The server does not take its token.
     var isExpired = false
+    /// What becomes of every request, while the server is in trouble.
+    var storm: FaultTape.Storm?
+    /// When the device last heard that it has everything, after a request that was not spoiled.
+    private(set) var lastWhole: Duration?
     /// Nothing leaves a dead process; the number of the living one.
     var generation = 0
     private(set) var requests = 0
-    /// Copies of requests that the network still holds, and when they arrive.
-    private(set) var copies: [(at: Duration, request: ExchangeRequest, account: String)] = []
+    /// Requests that the network still holds: copies, and such as nobody waits for any more.
+    private var kept: [Kept] = []
+    /// The number of the newest request with changes that arrived.
+    private var newestArrived = 0
     /// Sees each answer that came through to the engine.
     var onAnswer: (ExchangeAnswer, ExchangeRequest) -> Void = { _, _ in }
     /// Sees each request that came to nothing, before the engine hears of it.
     var onFailure: (ExchangeRequest) -> Void = { _ in }
     /// Keys whose effect the server has and of which the device heard nothing.
     private var unheard: Set<String> = []
+
+    /// A request that the network holds until it arrives.
+    private struct Kept {
+        let at: Duration
+        let request: ExchangeRequest
+        let account: String
+        /// Its number, where it has not arrived before.
+        var first: Int?
+    }
 
     init(device: Int, server: any SimulatedServer, clock: VirtualClock, record: Record) {
         self.device = device
@@ -50,6 +65,9 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
                 throw error
             }
             guard generation == network.generation else { throw .unreachable }
+            // What another deployment says, nobody here was told.
+            guard !answer.isForeign(to: request) else { return answer }
+            if !answer.hasMore { network.lastWhole = network.clock.now.elapsed }
             network.onAnswer(answer, request)
             return answer
         }
@@ -71,39 +89,64 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
         record.saw(request, from: device)
         guard !isOffline else { throw .unreachable }
         guard !isExpired else { throw .status(401, code: "unauthorized", retryAfter: nil) }
-        guard let fault = faults[number] else { return try await deliver(request, by: account) }
-        record.struck(fault.name)
+        if let storm { return try await suffer(storm, request, number, by: account) }
+        guard let fault = faults[number] else { return try await deliver(request, number, by: account) }
+        record.struck(name(of: fault))
         record.note("device \(device) request \(number) \(fault)")
-        return try await suffer(fault, request, by: account)
+        return try await suffer(fault, request, number, by: account)
+    }
+
+    private func arrived(_ request: ExchangeRequest, _ number: Int) {
+        if !request.changes.isEmpty { newestArrived = max(newestArrived, number) }
+    }
+
+    /// What a fault is here: where no bytes come back, none can be spoiled, and the answer is lost.
+    private func name(of fault: FaultTape.RequestFault) -> String {
+        if case .wire = fault, !server.answersInBytes { return FaultTape.RequestFault.lostAnswer.name }
+        return fault.name
     }
 
     private func suffer(
-        _ fault: FaultTape.RequestFault, _ request: ExchangeRequest, by account: String
+        _ storm: FaultTape.Storm, _ request: ExchangeRequest, _ number: Int, by account: String
+    ) async throws(ExchangeFailure) -> ExchangeAnswer {
+        switch storm {
+        case .status(let status, let retryAfter): throw .status(status, code: nil, retryAfter: retryAfter)
+        case .timeOut(let isDone):
+            if isDone { lose(try await deliver(request, number, by: account)) }
+            try await wait(60_000)
+            throw ExchangeFailure(kind: .network, message: "no answer in 60 s", reachedServer: true)
+        }
+    }
+
+    private func suffer(
+        _ fault: FaultTape.RequestFault, _ request: ExchangeRequest, _ number: Int, by account: String
     ) async throws(ExchangeFailure) -> ExchangeAnswer {
         switch fault {
         case .latency(let there, let back):
             try await wait(there)
-            let answer = try await deliver(request, by: account)
+            let answer = try await deliver(request, number, by: account)
             try await wait(back)
             return answer
         case .lostRequest:
             throw ExchangeFailure(kind: .network, message: "the request was lost", reachedServer: false)
         case .lostAnswer:
-            let answer = try await deliver(request, by: account)
-            if !answer.results.isEmpty { record.cover(.answerLostAfterCommit) }
-            unheard.formUnion(answer.results.filter { $0.verdict.isDecided }.map(\.changeID))
+            lose(try await deliver(request, number, by: account))
             throw ExchangeFailure(
                 kind: .network, message: "the connection died", reachedServer: true, isBrokenOff: true)
         case .duplicated:
-            _ = try await deliver(request, by: account)
-            return try await deliver(request, by: account)
+            _ = try await deliver(request, number, by: account)
+            return try await deliver(request, number, by: account)
         case .replayedLater(let milliseconds):
-            copies.append((clock.now.elapsed + .milliseconds(milliseconds), request, account))
-            return try await deliver(request, by: account)
+            keep(request, for: milliseconds, account)
+            return try await deliver(request, number, by: account)
+        case .arrivesLate(let milliseconds, let patience):
+            keep(request, for: patience + milliseconds, account, first: number)
+            try await wait(patience)
+            throw ExchangeFailure(kind: .network, message: "no answer in \(patience) ms", reachedServer: true)
         case .status(let status, let retryAfter):
             throw .status(status, code: nil, retryAfter: retryAfter)
         case .missingVerdicts(let bits):
-            var answer = try await deliver(request, by: account)
+            var answer = try await deliver(request, number, by: account)
             let before = answer.results.count
             answer.results = answer.results.enumerated().filter {
                 bits >> UInt64($0.offset % 64) & 1 == 0
@@ -114,15 +157,15 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
         case .shortPage(let limit):
             var shorter = request
             shorter.limit = limit
-            let answer = try await deliver(shorter, by: account)
+            let answer = try await deliver(shorter, number, by: account)
             if answer.hasMore { record.cover(.severalPages) }
             return answer
         case .backoff(let seconds):
-            var answer = try await deliver(request, by: account)
+            var answer = try await deliver(request, number, by: account)
             answer.backoffSeconds = seconds
             return answer
         case .foreignEpoch:
-            var answer = try await deliver(request, by: account)
+            var answer = try await deliver(request, number, by: account)
             guard request.epoch != nil else { return answer }
             answer.epoch += "-foreign"
             // Another history has other records and other versions.
@@ -131,12 +174,22 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
             record.cover(.foreignAnswer)
             return answer
         case .foreignDataset:
-            guard request.dataset != nil else { return try await deliver(request, by: account) }
+            guard request.dataset != nil else { return try await deliver(request, number, by: account) }
             throw ExchangeFailure(
                 kind: .history, status: 409, code: "otherDataset", message: "another data set",
                 reachedServer: true)
+        case .otherDeployment:
+            guard let known = request.dataset, let epoch = request.epoch else {
+                return try await deliver(request, number, by: account)
+            }
+            record.cover(.otherDeployment)
+            return Self.answerOfCopy(to: request, dataset: known + "-staging", epoch: epoch)
+        case .wire(let wire) where !server.answersInBytes:
+            lose(try await deliver(request, number, by: account))
+            // A transport lets nothing of it through: for the engine there was no answer.
+            throw ExchangeFailure(kind: .network, message: wire.rawValue, reachedServer: true)
         case .wire(let wire):
-            let answer = try await deliver(request, by: account, wire: wire)
+            let answer = try await deliver(request, number, by: account, wire: wire)
             record.violate("I14", "device \(device): an answer with \(wire) was taken")
             return answer
         case .hang:
@@ -145,18 +198,52 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
         }
     }
 
-    /// Whether a copy that the network holds is due.
-    var hasDueCopies: Bool { copies.contains { $0.at <= clock.now.elapsed } }
+    /// What the server did is done, and nobody hears of it.
+    private func lose(_ answer: ExchangeAnswer) {
+        if !answer.results.isEmpty { record.cover(.answerLostAfterCommit) }
+        unheard.formUnion(answer.results.filter { $0.verdict.isDecided }.map(\.changeID))
+    }
+
+    private func keep(
+        _ request: ExchangeRequest, for milliseconds: Int64, _ account: String, first number: Int? = nil
+    ) {
+        let at = clock.now.elapsed + .milliseconds(milliseconds)
+        kept.append(Kept(at: at, request: request, account: account, first: number))
+    }
+
+    /// Another deployment with the same interface, made from a copy of this one: it has done everything, and has records of its
+    /// own (NET-22).
+    private static func answerOfCopy(
+        to request: ExchangeRequest, dataset: String, epoch: String
+    ) -> ExchangeAnswer {
+        let version = request.lastSyncVersion + 50
+        let results = request.changes.map {
+            ChangeResult(changeID: $0.id, verdict: .applied(version: version, overwrote: [:], serverID: nil))
+        }
+        let gone = request.changes.map { ServerRecord(key: $0.record, version: version, presence: .deleted) }
+        return ExchangeAnswer(
+            dataset: dataset, epoch: epoch, currentSyncVersion: version, results: results, page: ArrayPage(gone))
+    }
+
+    /// Whether something that the network holds is due.
+    var hasDueCopies: Bool { kept.contains { $0.at <= clock.now.elapsed } }
 
     /// Hands what the network still holds to the server; nobody hears the answers.
     func deliverCopies() async {
-        let due = copies.filter { $0.at <= clock.now.elapsed }
-        copies.removeAll { $0.at <= clock.now.elapsed }
+        let due = kept.filter { $0.at <= clock.now.elapsed }
+        kept.removeAll { $0.at <= clock.now.elapsed }
         for copy in due {
             record.note("device \(device) late copy \(copy.request.summary)")
+            if let first = copy.first, !copy.request.changes.isEmpty {
+                if first < newestArrived { record.cover(.reorderedRequest) }
+                arrived(copy.request, first)
+            }
             do {
                 let answer = try await server.answer(copy.request, device: device, account: copy.account, wire: nil)
                 if answer.results.contains(where: \.isDuplicate) { record.cover(.lateCopyOfRequest) }
+                if copy.first != nil, answer.results.contains(where: { $0.verdict.isDecided && !$0.isDuplicate }) {
+                    record.cover(.lateEffect)
+                }
             } catch {
                 record.note("late copy refused: \(error.kind.rawValue)")
             }
@@ -164,8 +251,9 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
     }
 
     private func deliver(
-        _ request: ExchangeRequest, by account: String, wire: FaultTape.WireFault? = nil
+        _ request: ExchangeRequest, _ number: Int, by account: String, wire: FaultTape.WireFault? = nil
     ) async throws(ExchangeFailure) -> ExchangeAnswer {
+        arrived(request, number)
         do {
             var answer = try await server.answer(request, device: device, account: account, wire: wire)
             record.note("answer \(answer.summary)")
@@ -203,73 +291,10 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
     }
 }
 
-extension FaultTape.RequestFault {
-    /// The kind, without figures.
-    var name: String {
-        switch self {
-        case .latency: "latency"
-        case .lostRequest: "lost request"
-        case .lostAnswer: "lost answer"
-        case .duplicated: "duplicated"
-        case .replayedLater: "replayed later"
-        case .status(let status, _): "status \(status)"
-        case .missingVerdicts: "missing verdicts"
-        case .shortPage: "short page"
-        case .backoff: "backoff"
-        case .foreignEpoch: "foreign epoch"
-        case .foreignDataset: "foreign data set"
-        case .wire(let wire): wire.rawValue
-        case .hang: "hang"
-        }
-    }
-}
-
-extension ExchangeRequest {
-    /// What a trace says of it: keys and positions, no contents.
-    var summary: String {
-        let keys = changes.map {
-            "\($0.sequence):\($0.id.suffix(6)):\($0.operation.rawValue.prefix(1)):\($0.record)"
-        }
-        return
-            "\(cycleID.suffix(8)) from \(lastSyncVersion) epoch \(epoch ?? "-") settled \(settled ?? -1)"
-            + (scopes.map { " of \($0.sorted { $0.key < $1.key }.map { "\($0.key.suffix(6)):\($0.value)" })" } ?? "")
-            + "\(fullPass ? " full" : "") limit \(limit) [\(keys.joined(separator: " "))]"
-    }
-}
-
 extension ExchangeAnswer {
-    var summary: String {
-        let verdicts = results.map {
-            "\($0.changeID.suffix(6)):\($0.verdict.name)\($0.isDuplicate ? "*" : "")"
-        }
-        return "to \(currentSyncVersion)\(hasMore ? "+" : "") of \(epoch), \(page.count) records"
-            + " [\(verdicts.joined(separator: " "))]"
-    }
-}
-
-extension ServerRecord {
-    var detail: String { "\(key)@\(version)\(presence == .live ? "" : " \(presence)")" }
-}
-
-extension ChangeResult {
-    var detail: String {
-        switch verdict {
-        case .applied(let version, _, _): "\(changeID.suffix(6)):\(version.map(String.init) ?? "-")"
-        case .merged(let record), .conflict(let record): "\(changeID.suffix(6)):\(record.detail)"
-        default: "\(changeID.suffix(6))"
-        }
-    }
-}
-
-extension Verdict {
-    var name: String {
-        switch self {
-        case .applied: "applied"
-        case .merged: "merged"
-        case .conflict: "conflict"
-        case .rejected(let rejection): "rejected/\(rejection.code.rawValue)"
-        case .blocked: "blocked"
-        case .retry: "retry"
-        }
+    /// Whether another data set speaks than the one that was asked.
+    fileprivate func isForeign(to request: ExchangeRequest) -> Bool {
+        guard let known = request.dataset, let dataset else { return false }
+        return known != dataset
     }
 }

@@ -9,6 +9,7 @@ import Transport
 /// The reference server's real core over a real file, reached through the real codec and an HTTP that is a call.
 final class ReferenceServer: SimulatedServer, @unchecked Sendable {
     // Sendable: all of it is used by the one thread that drives the executor.
+    let answersInBytes = true
     private let folder: DeviceFolder
     private let configuration: ServerConfiguration
     private let clock: ManualWallClock

@@ -22,6 +22,7 @@ final class SimulatedDevice {
     private let record: Record
     private let options: SimulationOptions
     private let limits: RequestLimits
+    private let patience: StormTape.Patience
 
     /// What the app that is installed now declares; an older app knows less.
     private var installed: Schema
@@ -59,6 +60,7 @@ final class SimulatedDevice {
         let run: Task<Void, Never>
         let box: Flag
         let calls: Calls
+        let watch: BreakerWatch
     }
 
     /// What users have called and nobody waits for; ends with its process.
@@ -93,7 +95,8 @@ final class SimulatedDevice {
     init(
         index: Int, seed: UInt64, folder: DeviceFolder, server: any SimulatedServer,
         executor: SeededExecutor,
-        record: Record, options: SimulationOptions, limits: RequestLimits, clockOffset: Int64, clockRate: Double
+        record: Record, options: SimulationOptions, limits: RequestLimits, patience: StormTape.Patience,
+        clockOffset: Int64, clockRate: Double
     ) {
         self.index = index
         self.seed = seed
@@ -102,6 +105,7 @@ final class SimulatedDevice {
         self.record = record
         self.options = options
         self.limits = limits
+        self.patience = patience
         installed = options.schema
         wallClock = ManualWallClock(
             ManualWallClock.usualStart + clockOffset, following: executor.clock, rate: clockRate)
@@ -184,12 +188,16 @@ final class SimulatedDevice {
             try store.database.write { try $0.execute(sql: planted) }
         }
         store.database.add(transactionObserver: CommitFailer(hook), extent: .databaseLifetime)
+        let stall = StallingClock.Switch()
+        let watch = BreakerWatch(patience, clock: executor.clock, record: record)
         let engine = SyncEngine(
-            store: store, exchange: options.disturbed(network.port(), seed: mixed),
+            store: store, exchange: options.disturbed(network.port(), stall),
             deltas: options.deltas,
+            configuration: EngineConfiguration(breaker: patience.breaker),
             policy: UploadPolicy(limits: ClaimLimits(maxChanges: limits.ofDevices)),
-            wallClock: wallClock, clock: executor.clock, randomness: SeededRandomness(seed: mixed ^ 1),
-            ids: SeededIDs(seed: mixed ^ 2, start: wallClock.nowMilliseconds))
+            wallClock: wallClock, clock: options.clock(executor.clock, stall),
+            randomness: SeededRandomness(seed: mixed ^ 1),
+            ids: SeededIDs(seed: mixed ^ 2, start: wallClock.nowMilliseconds), metrics: watch)
         let flag = Flag()
         // `stop` and `bury` cancel it and drive it to its end.
         let run = Task(executorPreference: lane) { [record, index] in  // owner: the process
@@ -198,7 +206,7 @@ final class SimulatedDevice {
         }
         process = Process(
             store: store, engine: engine, lane: lane, storeLane: storeLane, run: run, box: flag,
-            calls: Calls())
+            calls: Calls(), watch: watch)
         record.note("device \(index) starts")
     }
 

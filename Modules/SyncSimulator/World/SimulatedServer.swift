@@ -3,7 +3,10 @@ import SyncTesting
 
 /// A server inside the simulator; answers on the thread that drives it.
 protocol SimulatedServer: AnyObject, Sendable {
+    /// Whether its answers are bytes, which can be spoiled; else an answer comes or does not.
+    var answersInBytes: Bool { get }
     /// What it does with a request that arrived, and its answer as the device's transport understands it.
+    /// - Parameter wire: what becomes of the answer's bytes, where there are any.
     func answer(
         _ request: ExchangeRequest, device: Int, account: String, wire: FaultTape.WireFault?
     ) async throws(ExchangeFailure) -> ExchangeAnswer
@@ -30,6 +33,7 @@ protocol SimulatedServer: AnyObject, Sendable {
 /// The model server, one for each account: values in, values out.
 final class ModelBackend: SimulatedServer, @unchecked Sendable {
     // Sendable: all of it is used by the one thread that drives the executor.
+    let answersInBytes = false
     private let make: (String) -> ModelServer
     private var models: [String: ModelServer] = [:]
     private var kept: [String: ModelServer.Backup] = [:]
@@ -48,12 +52,7 @@ final class ModelBackend: SimulatedServer, @unchecked Sendable {
     func answer(
         _ request: ExchangeRequest, device: Int, account: String, wire: FaultTape.WireFault?
     ) async throws(ExchangeFailure) -> ExchangeAnswer {
-        let answer = try model(account).answer(request)
-        // A transport lets none of these through: for the engine there was no answer.
-        if let wire {
-            throw ExchangeFailure(kind: .network, message: wire.rawValue, reachedServer: true)
-        }
-        return answer
+        try model(account).answer(request)
     }
 
     var accounts: [String] { models.keys.sorted() }

@@ -10,10 +10,12 @@ extension World {
     /// Nothing goes wrong any more.
     func heal() {
         record.note("heal")
+        healedAt = now
         server.rule { _ in .decide }
         server.heal()
         for device in devices {
             device.network.faults = [:]
+            device.network.storm = nil
             device.network.isOffline = false
             device.network.isExpired = false
             device.hook.crashes = []
@@ -23,32 +25,31 @@ extension World {
             update(device.index)
             start(device.index)
             signBack(device.index)
-            settle(device.index) { process in
-                await process.engine.resume()
-                await process.engine.trigger(.reconnected)
-            }
+            hear(device.index)
         }
     }
 
     /// I9: every change is acknowledged, set aside, or visibly blocked by one that is, within the bound.
     func liveness() -> Bool {
-        let end = now + Self.bound
+        let bound = livenessBound
+        let end = now + bound
         var step: Int64 = 5_000
         while now < end, !isRunaway {
             run(until: now + step)
             step = min(step * 2, 600_000)
-            if devices.allSatisfy({ restless($0)?.isEmpty ?? false }) {
+            if devices.allSatisfy({ hasAsked($0) && restless($0)?.isEmpty ?? false }) {
                 for device in devices { check(device.index, isLast: true) }
                 return true
             }
         }
         for device in devices where !isRunaway {
+            if !hasAsked(device) { record.violate("I9", "device \(device.index) never asked the server again") }
             guard let restless = restless(device), !restless.isEmpty else { continue }
             let first = restless.prefix(3).map {
                 "\($0.record) state \($0.state) by \($0.blockedBy ?? "-")"
             }
             record.violate(
-                "I9", "device \(device.index): not at rest after \(Self.bound / 3_600_000) h: \(first)")
+                "I9", "device \(device.index): not at rest after \(bound / 60_000) min: \(first)")
         }
         return false
     }

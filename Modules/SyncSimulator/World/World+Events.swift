@@ -17,7 +17,8 @@ extension World {
             devices[device].network.isExpired = false
             settle(device) { await $0.engine.trigger(.reconnected) }
         case .signBack(let device): signBack(device)
-        case .unpause(let device): settle(device) { await $0.engine.resume() }
+        case .unpause(let device): unpause(device)
+        case .calm: calm()
         }
     }
 
@@ -124,7 +125,6 @@ extension World {
             record.violate("I6", "device \(index) writes at \(first.stamp), and has seen \(seen)")
         }
         record.localWrites += 1
-        if isUnit, made.count > 1 { record.cover(.unitSent) }
         if edits.contains(where: refersElsewhere) { record.cover(.otherReference) }
         record.note("device \(index) writes \(made.map { "\($0.sequence):\($0.record)" })")
         enter(made, of: attempts[index], in: index)
@@ -282,7 +282,7 @@ extension World {
             record.struck("locked file")
             agenda.add(.unlock(device: index), at: now + milliseconds)
         case .pause(let index, let milliseconds):
-            settle(index) { await $0.engine.pause() }
+            if settle(index, { await $0.engine.pause() }) != nil { paused[index] = devices[index].generation }
             agenda.add(.unpause(device: index), at: now + milliseconds)
         case .expiredToken(let index, let milliseconds):
             devices[index].network.isExpired = true
@@ -304,6 +304,7 @@ extension World {
             signOut(index, flushes: flushes, for: milliseconds)
         case .scopes(let index, let pick): choose(index, pick)
         case .move(let index, let number): if record.localWrites < workload.goal { move(index, number) }
+        case .storm(let storm, let milliseconds): begin(storm, for: milliseconds)
         case .backup: backUpServer()
         case .restoredServer: restoreServer()
         case .forgottenTombstones:

@@ -48,8 +48,15 @@ extension World {
             record.cover(.scopeAdded)
             if facts.isInFullPass { record.cover(.scopeAddedInFullPass) }
         }
-        let now = devices[index].facts()?.scopes
-        if now.map({ !$0.leaving.isEmpty }) ?? false, !facts.queue.isEmpty { record.cover(.scopeDroppedWithUnsent) }
+        if hasUnsentUnderLeaving(devices[index]) { record.cover(.scopeDroppedWithUnsent) }
+    }
+
+    /// Whether a change is unsent of a root that is on its way out, or of what shows under it.
+    private func hasUnsentUnderLeaving(_ device: SimulatedDevice) -> Bool {
+        guard let facts = device.facts(), let leaving = facts.scopes?.leaving, !leaving.isEmpty else { return false }
+        let shown = facts.rows.rows.map { ServerRecord(key: $0.key, version: 0, fields: $0.value) }
+        let roots = Roots(shown, device.schema)
+        return facts.queue.contains { change in roots.root(of: change.record).map(leaving.contains) ?? false }
     }
 
     /// The user moves something from one root to another.

@@ -33,6 +33,13 @@ final class World {
     /// Users whose devices others use, by device; devices that died over a wipe.
     var shelves: [Int: Shelf] = [:]
     var unsureWipes: Set<Int> = []
+    /// Processes whose app told them to pause, by device.
+    var paused: [Int: Int] = [:]
+    /// When the server is itself again.
+    var stormEnd: Int64 = 0
+    /// No device is told when nothing goes wrong any more.
+    let healsGently: Bool
+    var healedAt: Int64 = 0
     /// Devices whose power went, and that have not been started since.
     var powerless: Set<Int> = []
 
@@ -45,8 +52,10 @@ final class World {
         executor = SeededExecutor(seed: seed)
         record = Record(executor: executor, keepsLines: options.keepsTrace, onLine: options.onLine)
         limits = RequestLimits(seed: seed)
-        restarts = SeededGenerator(seed: seed, stream: 3)
-        powers = SeededGenerator(seed: seed, stream: 6)
+        restarts = SeededGenerator(seed: seed, .restarts)
+        powers = SeededGenerator(seed: seed, .disks)
+        var healing = SeededGenerator(seed: seed, .healing)
+        healsGently = healing.chance(0.5)
         folder = options.folder + "/seed-\(seed)-\(UUID().uuidString)"  // live: a name only
         let serverClock = ManualWallClock(following: executor.clock)
         if options.usesReferenceServer(seed) {
@@ -76,6 +85,7 @@ final class World {
 
     private func setUp() throws {
         let used = faults.entries.filter { !options.withoutFaults.contains($0.number) }.map(\.fault)
+        let patience = StormTape(seed: seed, duration: workload.duration).patience
         for index in 0..<workload.devices {
             let path = folder + "/device-\(index)"
             try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
@@ -90,7 +100,8 @@ final class World {
             let device = SimulatedDevice(
                 index: index, seed: seed, folder: DeviceFolder(path: path), server: server,
                 executor: executor,
-                record: record, options: options, limits: limits, clockOffset: offset, clockRate: rate)
+                record: record, options: options, limits: limits, patience: patience, clockOffset: offset,
+                clockRate: rate)
             for fault in used { give(fault, to: device) }
             if isOlder { device.install(options.older) }
             devices.append(device)
@@ -166,11 +177,11 @@ final class World {
 
     func run() -> SeedReport {
         for device in devices { start(device.index) }
-        while let (at, event) = agenda.next(before: isAtWork ? .max : workload.duration) {
+        while let (at, event) = agenda.next(before: isAtWork ? .max : max(workload.duration, stormEnd)) {
             run(until: at)
             perform(event)
         }
-        run(until: max(now, workload.duration))
+        run(until: max(now, workload.duration, stormEnd))
         heal()
         if liveness(), resolve() {
             finalChecks()
@@ -279,6 +290,8 @@ final class World {
     private func saw(_ request: ExchangeRequest, from index: Int) {
         checkAccount(of: request, from: index)
         memories[index].tookNothing(of: request.changes.lazy.map(\.id))
+        let units = Dictionary(grouping: request.changes.compactMap(\.unit)) { $0 }
+        if units.values.contains(where: { $0.count > 1 }) { record.cover(.unitSent) }
         if limits.isSmall, !request.changes.isEmpty {
             record.cover(.smallRequests)
             if hasClaimedMore(than: request, index) { record.cover(.requestBeforeSettled) }
@@ -424,11 +437,14 @@ final class World {
 
     func backUpServer() { server.backUp() }
 
+    /// So many changes that nobody has decided make a queue a full one.
+    private static let fullQueue = 5
+
     func restoreServer() {
-        if devices.contains(where: { !($0.facts()?.undecided.isEmpty ?? true) }) {
-            record.cover(.newEpochWithFullQueue)
-        }
         guard server.restore() else { return }
+        // A device that never synced knows of no epoch, so that this one is none that is new to it.
+        let queues = devices.compactMap { $0.facts() }.filter { $0.epoch != nil }.map(\.undecided.count)
+        if queues.contains(where: { $0 >= Self.fullQueue }) { record.cover(.newEpochWithFullQueue) }
         record.cover(.serverRestored)
         record.struck("server restored")
     }

@@ -1,0 +1,30 @@
+import SyncTesting
+
+/// The random numbers of a seed, each part's from a stream of its own, so that what one draws moves nothing of another.
+///
+/// Two parts with one stream draw the same first number, and what depends on it never meets otherwise: the compiler takes a
+/// number here once, and `.ci/check-ambient` finds one that stands anywhere else. A device's own numbers begin elsewhere
+/// (``SeededGenerator/mixed(_:_:)``).
+enum RandomStream: UInt64, CaseIterable {
+    case workload = 1
+    case faults = 2
+    case restarts = 3
+    case serverFaults = 4
+    case powerLosses = 5
+    /// What comes to a disk before the power goes.
+    case disks = 6
+    case accounts = 7
+    case scopes = 8
+    case requestLimits = 11
+    /// Which app the devices have.
+    case app = 12
+    /// How a seed ends its faults.
+    case healing = 13
+    case storms = 14
+    /// Requests that arrive late, and answers of another data set.
+    case lateArrivals = 15
+}
+
+extension SeededGenerator {
+    init(seed: UInt64, _ stream: RandomStream) { self.init(seed: seed, stream: stream.rawValue) }
+}

@@ -1,0 +1,132 @@
+import SyncCore
+import SyncTesting
+import Testing
+
+@testable import SyncSimulator
+
+/// What the network between a device and the model server does to requests, and what is said of it.
+@Suite struct DeviceNetworkTests {
+    private let executor = SeededExecutor(seed: 1)
+    private let record: Record
+    private let network: DeviceNetwork
+    private let server: ModelBackend
+
+    init() throws {
+        let schema = try Schema(SimulationSchema.entities)
+        let clock = ManualWallClock(following: executor.clock)
+        server = ModelBackend { ModelServer(schema: schema, clock: clock, dataset: "d-\($0)", pageLimit: 100) }
+        record = Record(executor: executor, keepsLines: true, onLine: nil)
+        network = DeviceNetwork(device: 0, server: server, clock: executor.clock, record: record)
+    }
+
+    @Test("A request that its device gave up on arrives after a later one, and takes effect then")
+    func arrivesLate() throws {
+        network.faults[1] = .arrivesLate(3_000, patience: 1_000)
+        let failure = try failed(request("b-1", 1))
+        #expect(failure?.kind == .network)
+        #expect(failure?.reachedServer == true)
+        #expect(executor.clock.now.elapsed == .seconds(1))
+        #expect(try failed(request("b-2", 2)) == nil)
+        #expect(names == ["b-2"])
+        #expect(!network.hasDueCopies)
+        executor.clock.advance(by: .seconds(3))
+        #expect(network.hasDueCopies)
+        try executor.complete { [network] in await network.deliverCopies() }
+        #expect(names == ["b-1", "b-2"])
+        #expect(record.coverage[.reorderedRequest] == 1)
+        #expect(record.coverage[.lateEffect] == 1)
+        #expect(!network.hasDueCopies)
+    }
+
+    @Test(
+        "What arrives late and before every other is no request out of order; what was done meanwhile takes no effect")
+    func arrivesLateAlone() throws {
+        network.faults[1] = .arrivesLate(3_000, patience: 1_000)
+        network.faults[2] = .arrivesLate(60_000, patience: 0)
+        _ = try failed(request("b-1", 1))
+        executor.clock.advance(by: .seconds(3))
+        try executor.complete { [network] in await network.deliverCopies() }
+        #expect(record.coverage[.reorderedRequest] == nil)
+        _ = try failed(request("b-2", 2))
+        #expect(try failed(request("b-2", 2)) == nil)
+        executor.clock.advance(by: .seconds(60))
+        try executor.complete { [network] in await network.deliverCopies() }
+        #expect(record.coverage[.reorderedRequest] == 1)
+        #expect(record.coverage[.lateEffect] == 1)
+        #expect(record.coverage[.lateCopyOfRequest] == 1)
+    }
+
+    @Test("NET-22: another deployment's answer is none of this server's, and not heard as one")
+    func otherDeployment() throws {
+        network.faults[2] = .otherDeployment
+        var heard = 0
+        network.onAnswer = { _, _ in heard += 1 }
+        let first = try answer(request("b-1", 1))
+        #expect(heard == 1)
+        var second = request("b-2", 2)
+        (second.dataset, second.epoch) = (first.dataset, first.epoch)
+        let foreign = try answer(second)
+        #expect(foreign.dataset != first.dataset)
+        #expect(foreign.epoch == first.epoch)
+        #expect(foreign.results.map(\.changeID) == second.changes.map(\.id))
+        #expect(heard == 1)
+        #expect(names == ["b-1"])
+        #expect(record.coverage[.otherDeployment] == 1)
+    }
+
+    @Test(
+        "Where answers are no bytes, one that is spoiled is a lost one, by its name too",
+        arguments: FaultTape.WireFault.allCases)
+    func spoiled(wire: FaultTape.WireFault) throws {
+        network.faults[1] = .wire(wire)
+        #expect(try failed(request("b-1", 1))?.kind == .network)
+        #expect(names == ["b-1"])
+        #expect(record.faults == ["lost answer": 1])
+        #expect(record.coverage[.answerLostAfterCommit] == 1)
+        #expect(record.violations.isEmpty)
+    }
+
+    @Test("In a storm nothing is answered; what times out may be done all the same", arguments: [false, true])
+    func storm(isDone: Bool) throws {
+        network.storm = .status(503, retryAfter: 7)
+        let refused = try failed(request("b-1", 1))
+        #expect(refused?.status == 503)
+        #expect(refused?.retryAfterSeconds == 7)
+        network.storm = .timeOut(isDone: isDone)
+        let late = try failed(request("b-2", 2))
+        #expect(late?.status == nil)
+        #expect(late?.reachedServer == true)
+        #expect(executor.clock.now.elapsed == .seconds(60))
+        #expect(names == (isDone ? ["b-2"] : []))
+        network.storm = nil
+        #expect(try failed(request("b-1", 1)) == nil)
+    }
+
+    // MARK: Helpers
+
+    private var names: [String] { server.records(of: SimulatedDevice.account).map(\.key.id).sorted() }
+
+    private func request(_ id: String, _ sequence: Int64) -> ExchangeRequest {
+        ExchangeRequest(
+            cycleID: "c", deviceID: "a", lastSyncVersion: 0,
+            changes: [
+                Change(
+                    id: "k-\(sequence)", sequence: sequence, record: RecordKey("board", id), operation: .create,
+                    stamp: Stamp(milliseconds: UInt64(sequence), counter: 0),
+                    fields: ["name": FieldDelta(old: nil, new: "B")])
+            ])
+    }
+
+    private func answer(_ request: ExchangeRequest) throws -> ExchangeAnswer {
+        let port = network.port()
+        return try executor.complete { try await port.exchange(request) }
+    }
+
+    /// How it failed; `nil` for one that was answered.
+    private func failed(_ request: ExchangeRequest) throws -> ExchangeFailure? {
+        do {
+            _ = try answer(request)
+            return nil
+        } catch let failure as ExchangeFailure { return failure }
+    }
+}
