@@ -312,6 +312,24 @@ struct ApplyTests {
         #expect(try f.int("SELECT count(*) FROM b") == 2)
     }
 
+    @Test("DAT-11 a record that refers to itself waits for nobody: applied by a page, and sent as it was made here")
+    func selfReference() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try await f.apply(record("card", "c2", 4, ["name": "Two", "idList": "l1", "idTwin": "c2"]))
+        #expect(try await f.store.held().isEmpty)
+        #expect(try f.text("SELECT idTwin FROM card WHERE id = 'c2'") == "c2")
+        try f.sql("INSERT INTO card (id, name, idList, idTwin) VALUES ('c3', 'Three', 'l1', 'c3')")
+        try f.sql("UPDATE card SET idTwin = 'c1' WHERE id = 'c1'")
+        let claim = try await f.claim()
+        #expect(claim.changes.map(\.change.record.id) == ["c3", "c1"])
+        #expect(claim.changes.map { $0.change.fields["idTwin"]?.new } == ["c3", "c1"])
+        try await f.settle((claim.keys[0], .applied(5)), (claim.keys[1], .applied(6)))
+        #expect(try f.queue().isEmpty)
+        try await f.apply(record("card", "c3", 5, ["name": "Three", "idList": "l1", "idTwin": "c3"]))
+        #expect(try await f.store.held().isEmpty)
+    }
+
     @Test(
         "DAT-11 DAT-25 of records that refer to each other one does not fit its table: all wait, and the slice stands")
     func brokenCircle() async throws {

@@ -61,6 +61,26 @@ struct CapturedKeyTests {
         #expect(all.count == 600)
     }
 
+    @Test("IDS-04 10,000 records made in one millisecond on each of two devices: no id and no key is there twice")
+    func manyOfOneMoment() async throws {
+        let files = try [TestFile(), TestFile()]
+        var (ids, keys): (Set<String>, Set<String>) = ([], [])
+        for file in files {
+            let store = try store(file, at: Self.time)
+            let source = UUIDv7Source(clock: Moment(nowMilliseconds: Self.time))
+            let made = (0..<10_000).map { _ in source.makeID() }
+            ids.formUnion(made)
+            try await store.database.write { db in
+                let insert = try db.cachedStatement(sql: "INSERT INTO board (id, name) VALUES (?, 'A')")
+                for id in made { try insert.execute(arguments: [id]) }
+            }
+            keys.formUnion(try await self.keys(store))
+            try await store.close()
+        }
+        #expect(ids.count == 20_000)
+        #expect(keys.count == 20_000)
+    }
+
     @Test("A clock before 1970 gives keys of the right length")
     func beforeTheEpoch() async throws {
         let file = try TestFile()

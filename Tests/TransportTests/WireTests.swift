@@ -93,9 +93,9 @@
             }
         }
 
-        @Test("NET-05 a server that says nothing: the deadline ends it, and the connection is gone")
+        @Test("NET-05 a server that says nothing: the deadline ends it, and the next request has another connection")
         func silent() async throws {
-            let server = try HostileServer([.silent])
+            let server = try HostileServer([.silent, .answer(Sample.answer())])
             let clock = VirtualClock()
             let http = AsyncHTTPClientTransport()
             let exchange = try Sample.exchange(http, endpoint: server.url, clock: clock)
@@ -106,6 +106,9 @@
             let failure = await failed
             #expect(failure?.kind == .network)
             #expect(failure?.reachedServer == true)
+            #expect(server.connectionCount == 1)
+            _ = try await exchange.exchange(Sample.request())
+            #expect(server.connectionCount == 2)
             await exchange.close()
             server.stop()
         }

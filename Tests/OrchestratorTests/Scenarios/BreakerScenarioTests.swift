@@ -87,9 +87,10 @@ import Testing
     }
 
     @Test(
-        "SCH-05 4xx, 401, a captive portal and having no connection don't trip it",
+        "SCH-05 4xx, 401, a captive portal, cancellation and having no connection don't trip it",
         arguments: [
             ExchangeFailure.status(404), .status(429), .status(408), .status(401), .portal, .unreachable,
+            ExchangeFailure(kind: .network, message: "cancelled", reachedServer: true, isCancelled: true),
         ])
     func doesNotTrip(failure: ExchangeFailure) throws {
         try inVirtualTime { stage in

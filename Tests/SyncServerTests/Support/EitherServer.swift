@@ -17,7 +17,8 @@ enum EitherServer: String, CaseIterable {
                     schema: try Schema([
                         EntitySchema("board", fields: [.text("name")]),
                         EntitySchema("list", fields: [.parent("idBoard", "board"), .text("name")]),
-                        EntitySchema("card", fields: [.parent("idList", "list"), .text("name")]),
+                        EntitySchema(
+                            "card", fields: [.parent("idList", "list"), .text("name"), .reference("idTwin", "card")]),
                     ]), clock: ManualWallClock()))
         }
     }
