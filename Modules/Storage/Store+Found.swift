@@ -86,7 +86,7 @@ private struct QueuedRecord {
         return says(fields)
     }
 
-    /// The change as it goes into the queue: a create of what is there already is an edit, of what is known to differ.
+    /// The change as it goes into the queue: a create of what is there already is an edit.
     func edit(_ db: Database, _ found: FoundChange) throws -> FoundChange {
         guard found.operation == .create, entries.first?.operation != .delete else { return found }
         var found = found
@@ -94,7 +94,7 @@ private struct QueuedRecord {
             guard let stored = try StoredRecord.read(db, record), stored.version > 0, stored.base?.isLive ?? true else {
                 return found
             }
-            // All of it: only what is decided tells the handler that it is.
+            // All of it: only what is decided tells the handler that it is, and what a handler wrote is not in the row.
             let row = try schema[record.entity].flatMap { try RowWriter($0).read(db, record.id) }
             for name in found.fields.keys { found.fields[name]?.old = row?[name] }
         } else {

@@ -71,7 +71,12 @@ import Testing
         let last = try #require(try f.changes().last)
         #expect(last.operation == .update)
         #expect(last.fields["name"] == FieldDelta(old: "1", new: "2"))
-        try await f.apply(record("board", "b-2", 2, ["name": "1"]), record("board", "b-2", 3, [:], .deleted))
+        // Found just as it is known: sent all the same, as the handler is told of what is decided.
+        let key = RecordKey("board", "b-3")
+        try await f.apply(record("board", "b-3", 2, ["name": "1"]))
+        #expect(try await f.store.recordNew([create(["name": "1"], key)]) == 1)
+        #expect(try f.changes().last?.fields == ["name": FieldDelta(old: "1", new: "1")])
+        try await f.apply(record("board", "b-2", 3, ["name": "1"]), record("board", "b-2", 4, [:], .deleted))
         #expect(try await f.store.recordNew([create(["name": "2"], RecordKey("board", "b-2"))]) == 1)
         #expect(try f.changes().last?.operation == .create)
     }
