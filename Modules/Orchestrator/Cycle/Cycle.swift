@@ -76,6 +76,8 @@ extension SyncEngine {
     private func perform(
         _ urgency: Urgency, _ opening: CycleOpening, isPulled: Bool = false, _ report: inout CycleReport
     ) async {
+        // Ends with this call: whoever leaves the scope of an `async let` gives it up and waits for it.
+        async let _: Void = keepLease()
         do {
             try await performCycle(urgency, opening, isPulled: isPulled, &report)
         } catch let failure as StoreFailure {
