@@ -45,7 +45,8 @@ extension SyncEngine {
             arePayloadsPruned = true
         }
         let builders = self.builders
-        let own = claim.changes.map(\.change).filter { builders[$0.record.entity] != nil }
+        // What was sent before means what it was sent as, also where its handler was not there yet.
+        let own = claim.changes.lazy.filter { !$0.wasSent }.map(\.change).filter { builders[$0.record.entity] != nil }
         let kept = try await store.payloads(of: own.map(\.id))
         var failures: [ChangeResult] = []
         func refuse(_ change: Change, _ fault: String) {
