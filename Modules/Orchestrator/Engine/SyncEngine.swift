@@ -127,6 +127,7 @@ public actor SyncEngine {
         scheduler = Scheduler(configuration.intervals)
         backoff = CycleBackoff(
             first: 2 * configuration.intervals.minimumInterval, longest: configuration.intervals.period)
+        store.keepUntold(of: Set(handlers.lazy.filter { !($0 is EntitySchema) }.map(\.schema.name)))
         holder = "\(configuration.process)/\(ids.makeID())"
         queue = UploadQueue(
             log: store, deltas: deltas, policy: policy, wallClock: wallClock, clock: clock, randomness: randomness)
