@@ -48,6 +48,7 @@ extension Store: ChangeLog {
                     try Self.catchUp(db, context.schema, since: settlement.outcomes.compactMap(\.repeatedVersion))
                 }
                 let touched = settled.touched + (isRetrying ? try retryHeld(db, now) : [])
+                try untold.note(db, settlement.outcomes.lazy.compactMap(\.record))
                 return ((settled.claim, touched), touched)
             }
         }

@@ -11,9 +11,7 @@ extension Store {
             let stands =
                 try scopes.map { $0.leaving.isEmpty && $0.asked.values.allSatisfy { $0 == version } }
                 ?? (Meta.integer(db, .checkpoint) == version)
-            guard stands, try Meta.integer(db, .passRuns) != 1 else { return nil }
-            let undecided = "SELECT 1 FROM sync_change WHERE state <> 4 LIMIT 1"
-            guard try Row.fetchOne(db.cachedStatement(sql: undecided)) == nil else { return nil }
+            guard stands, try Meta.integer(db, .passRuns) != 1, try !Self.isUndecided(db) else { return nil }
             let sql = """
                 SELECT entity, id, version FROM sync_record AS known
                 WHERE version > 0 AND (base IS NULL OR coalesce(base ->> '$.deleted', 0) = 0)
@@ -27,6 +25,15 @@ extension Store {
             let digits = String(sum, radix: 16)
             return String(repeating: "0", count: 16 - digits.count) + digits
         }
+    }
+
+    /// Whether nothing unsent keeps contents from being compared now.
+    public func mayCompareContents() throws(StoreFailure) -> Bool {
+        try look("looking for unsent changes") { db in try !Self.isUndecided(db) }
+    }
+
+    private static func isUndecided(_ db: Database) throws -> Bool {
+        try Row.fetchOne(db.cachedStatement(sql: "SELECT 1 FROM sync_change WHERE state <> 4 LIMIT 1")) != nil
     }
 
     /// Whether a record is known here, or held, in a version of the server's below this one.

@@ -19,6 +19,16 @@ extension Store {
         return generation != nil
     }
 
+    /// The lease that this store took stands for as long again as it was taken for; one that was given back, or that somebody
+    /// took over meanwhile, does not.
+    public func prolongLease() throws(StoreFailure) {
+        let (now, generation, length) = (now, leaseGeneration, leaseLength)
+        guard generation != nil else { return }
+        try perform("prolonging the lease") { db in
+            try Lease.prolong(db, generation, by: length, now: now, isEarly: true)
+        }
+    }
+
     /// Whether somebody syncs this file now, in this process or another.
     ///
     /// Where nobody does, what the log has as uploading is without a request alive.

@@ -45,7 +45,9 @@ extension Store: RecordStore {
         let end = try performEngine("ending a full pass") { db in
             // What a pass takes away is known to the pass alone: everything derived is made anew.
             try context.derivingAll(db, now: now) {
-                try RowWriter.applying(db) { try FullPass.end(db, context, confirmed: confirmed, now: now) }
+                try untold.noting(db, .deleted) {
+                    try RowWriter.applying(db) { try FullPass.end(db, context, confirmed: confirmed, now: now) }
+                }
             }
         }
         appliedSpeakers.speak()

@@ -50,7 +50,9 @@ extension Store {
             let here = try Self.here(db, names.filter(next.isFromStart), schema)
             next.choose(names, dropped: dropped, isLess: isLess, here: here)
             if isLess { next.unknown.formUnion(try HeldRecords.forgetUnknown(db)) }
-            let removed = try context.derivingAll(db, now: now) { try Self.evict(db, &next, context.changes) }
+            let removed = try context.derivingAll(db, now: now) {
+                try untold.noting(db, .gone) { try Self.evict(db, &next, context.changes) }
+            }
             try next.write(db)
             return removed
         }
@@ -129,7 +131,9 @@ extension Store {
             guard var scopes = try Scopes.read(db) else { return 0 }
             let before = scopes
             let removed = try context.derivingAll(db, now: now) {
-                try dropStrays(db, scopes, now) + Self.evict(db, &scopes, context.changes)
+                try untold.noting(db, .gone) {
+                    try dropStrays(db, scopes, now) + Self.evict(db, &scopes, context.changes)
+                }
             }
             if scopes != before { try scopes.write(db) }
             return removed

@@ -103,12 +103,15 @@ extension Store {
                     if isSwept, isLast, let present = scopes, !present.doubted.isEmpty {
                         let missing = try StayedRows.missing(db, present, context.schema)
                         scopes?.doubted = []
-                        try applier.apply(
-                            missing.map { ServerRecord(key: $0, version: slice.checkpoint, presence: .gone) })
+                        let leaving = missing.map {
+                            ServerRecord(key: $0, version: slice.checkpoint, presence: .gone)
+                        }
+                        try applier.apply(leaving)
+                        try untold.note(db, leaving)
                     }
                     var part = Part(report: applier.report, taken: taken, isLast: isLast)
                     if isSwept, isLast, try !HeldRecords.isEmpty(db) {
-                        let removed = try Eviction.evictStrays(db, context.changes)
+                        let removed = try untold.noting(db, .gone) { try Eviction.evictStrays(db, context.changes) }
                         part.report.deleted += removed.count
                         part.report.touched += removed
                     }
@@ -131,6 +134,7 @@ extension Store {
             } else if movesCheckpoint {
                 try Self.advance(db, from: checkpoint, to: reached, isEnd: isEnd, open: known[.openFrom] != nil)
             }
+            try untold.note(db, records.prefix(part.taken))
             try Meta.raise(db, .highest, to: records.prefix(part.taken).lazy.map(\.version).max())
             try Clock.observe(db, slice.stamp)
             return part
@@ -162,6 +166,7 @@ extension Store {
                 try perform("holding a record") { db in
                     try HeldRecords.hold(db, record, .constraint, detail: failure.message)
                     try Journal.event(db, .quarantined, record.key, detail: failure.message, at: now)
+                    try untold.note(db, [record])
                 }
                 sum.held += 1
             }

@@ -45,6 +45,8 @@ public actor Store: ThreadSharing {
     var ahead: TurnAhead?
     /// What was seen of others at the last look.
     var others: OthersMark?
+    /// Whose handlers want to hear what becomes of their records.
+    nonisolated let listeners = Listeners()
     /// How things stood when the last cycle began.
     var stood: Standing?
     /// How things stood when the last cycle ended; `nil` where it had changed anything.

@@ -66,6 +66,18 @@ import Testing
         #expect(backoff.failures == 0)
     }
 
+    @Test("SCH-08 a floor that is over by the wall clock, and lets nothing go all the same, is left to the period")
+    func pastFloor() {
+        var backoff = CycleBackoff(first: 4_000, longest: 30_000)
+        var report = failed(.complete)
+        report.isPulled = true
+        let schedule = QueueSchedule(notBeforeMilliseconds: 1_000, changesNotBeforeMilliseconds: 5_000)
+        let queue = QueueSummary(pending: 1, schedule: schedule)
+        #expect(backoff.ended(report, queue: queue, wall: 6_000, chance: 0.5) == CycleBackoff.Next())
+        #expect(backoff.ended(report, queue: queue, wall: 5_000, chance: 0.5) == CycleBackoff.Next())
+        #expect(backoff.ended(report, queue: queue, wall: 4_999, chance: 0.5) == CycleBackoff.Next(wake: 1))
+    }
+
     @Test("What trying again does not change waits for the period")
     func hopeless() {
         var backoff = CycleBackoff(first: 4_000, longest: 30_000)

@@ -124,4 +124,42 @@ import Testing
         #expect(after[0] == before[0])
         #expect(after[1] == seen.successor)
     }
+
+    @Test("DAT-04 a draft's stamp moves as any other's, and does not drag the clock along")
+    func draft() async throws {
+        let wall = ManualWallClock()
+        let f = try Fixture(wall: wall)
+        let right = UInt64(ManualWallClock.usualStart)
+        wall.advance(milliseconds: Self.hour)
+        try await add(f, "b-1")
+        try await f.store.hold([RecordKey("board", "b-1")])
+        try await add(f, "b-2")
+        try await f.store.setClockOffset(milliseconds: -Self.hour)
+        #expect(try f.changes().map(\.stamp.milliseconds) == [right, right])
+        wall.advance(milliseconds: 5_000)
+        try await add(f, "b-3")
+        #expect(try f.changes().last?.stamp.milliseconds == right + 5_000)
+        try await f.store.release([RecordKey("board", "b-1")])
+        #expect(try await f.claim().changes.map(\.change.stamp.milliseconds) == [right, right, right + 5_000])
+    }
+
+    @Test("DAT-04 what waits for a refused create was never sent, and moves; the create keeps its stamp")
+    func waiting() async throws {
+        let wall = ManualWallClock()
+        let f = try Fixture(wall: wall)
+        try await add(f, "b-1")
+        let refused = try await f.claim().keys[0]
+        try await f.settle((refused, .setAside(SetAsideReason(code: "invalid", message: "no"), staysUncertain: false)))
+        wall.advance(milliseconds: Self.hour)
+        try await f.store.write {
+            try $0.execute(sql: "INSERT INTO list (id, name, idBoard) VALUES ('l-1', 'L', 'b-1')")
+        }
+        _ = try await f.claim()
+        #expect(try await f.store.summary().blocked == 1)
+        let before = try f.changes().map(\.stamp)
+        try await f.store.setClockOffset(milliseconds: -Self.hour)
+        let after = try f.changes().map(\.stamp)
+        #expect(after[0] == before[0])
+        #expect(after[1].milliseconds == UInt64(ManualWallClock.usualStart))
+    }
 }

@@ -37,7 +37,8 @@ private enum Derived {
 
     struct Broken: Error {}
 
-    static func builders(_ log: Log, version: Int = 1) -> [SnapshotBuilder] {
+    /// - Parameter lists: the version of `listCount`; from the second on a card counts twice.
+    static func builders(_ log: Log, version: Int = 1, lists: Int? = nil) -> [SnapshotBuilder] {
         [
             // Declared before what it depends on, on purpose.
             SnapshotBuilder(
@@ -60,7 +61,7 @@ private enum Derived {
                     try log.note("boardCount", ids)
                 }),
             SnapshotBuilder(
-                "listCount", subject: "list", version: version,
+                "listCount", subject: "list", version: lists ?? version,
                 dependsOn: [.entity("list"), .entity("card", ["idList"])],
                 setUp: { db in
                     try db.execute(sql: "DROP TABLE IF EXISTS listCount")
@@ -71,9 +72,9 @@ private enum Derived {
                         try db.execute(sql: "DELETE FROM listCount WHERE id = ?", arguments: [id])
                         try db.execute(
                             sql: """
-                                INSERT INTO listCount SELECT id, (SELECT count(*) FROM card WHERE idList = list.id)
+                                INSERT INTO listCount SELECT id, (SELECT count(*) * ? FROM card WHERE idList = list.id)
                                 FROM list WHERE id = ?
-                                """, arguments: [id])
+                                """, arguments: [lists ?? 1, id])
                     }
                     try log.note("listCount", ids)
                 }),
@@ -87,13 +88,13 @@ private final class Bench: Sendable {
     let store: Store
     private let folder: URL
 
-    init(_ folder: URL? = nil, version: Int = 1) throws {
+    init(_ folder: URL? = nil, version: Int = 1, lists: Int? = nil) throws {
         self.folder =
             folder ?? FileManager.default.temporaryDirectory.appendingPathComponent("derived-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: self.folder, withIntermediateDirectories: true)
         var configuration = StoreConfiguration()
         configuration.clock = ManualWallClock()
-        configuration.snapshots = Derived.builders(log, version: version)
+        configuration.snapshots = Derived.builders(log, version: version, lists: lists)
         store = try Store(
             path: self.folder.appendingPathComponent("d.sqlite").path, schema: Schema(Derived.entities),
             configuration: configuration)
@@ -338,6 +339,36 @@ private final class Bench: Sendable {
         #expect(newer.log.take() == ["listCount: l-1,l-2", "boardCount: b-1,b-2"])
         #expect(try newer.counts("boardCount") == ["b-1": 2, "b-2": 0])
         try await newer.end()
+    }
+
+    @Test("A builder of a new version takes along what depends on it, which makes the same of something else")
+    func versionsBelow() async throws {
+        let bench = try Bench()
+        try await bench.fill()
+        let newer = try Bench(try await bench.close(), lists: 2)
+        #expect(newer.log.take() == ["listCount: l-1,l-2", "boardCount: b-1,b-2"])
+        #expect(try newer.counts("listCount") == ["l-1": 4, "l-2": 0])
+        #expect(try newer.counts("boardCount") == ["b-1": 4, "b-2": 0])
+        let again = try Bench(try await newer.close(), lists: 2)
+        #expect(again.log.take().isEmpty)
+        try await again.end()
+    }
+
+    @Test("PRC-23 a builder that is made anew after it threw takes along what depends on it, touched or not")
+    func throwingBelow() async throws {
+        let bench = try Bench()
+        try await bench.fill()
+        try await bench.apply(7, [bench.record("card", "c-3", 7, ["idList": "l-1"])])
+        bench.log.breakDown(["listCount"])
+        try await bench.apply(8, [bench.record("card", "c-3", 8, ["idList": "l-2"])])
+        #expect(try bench.counts("boardCount") == ["b-1": 3, "b-2": 0])
+        bench.log.breakDown([])
+        _ = bench.log.take()
+        try await bench.apply(9, [bench.record("card", "c-4", 9, ["idList": "l-1"])])
+        #expect(bench.log.take() == ["listCount: l-1,l-2", "boardCount: b-1,b-2"])
+        #expect(try bench.counts("listCount") == ["l-1": 3, "l-2": 1])
+        #expect(try bench.counts("boardCount") == ["b-1": 3, "b-2": 1])
+        try await bench.end()
     }
 
     @Test("Signing out takes derived rows along")

@@ -7,7 +7,7 @@ extension SyncEngine {
     /// Whether a request without changes should ask for the server's checksum.
     func wantsComparison(_ position: SyncPosition) async throws(StoreFailure) -> Bool {
         guard position.epoch != nil, !position.isInFullPass else { return false }
-        if isComparisonWanted { return true }
+        if isComparisonWanted { return try await store.mayCompareContents() }
         guard let interval = configuration.comparison?.milliseconds else { return false }
         let now = wallClock.nowMilliseconds
         if comparedMilliseconds == nil { comparedMilliseconds = try await store.contentsComparedMilliseconds() }
@@ -16,7 +16,9 @@ extension SyncEngine {
             try await noteComparison(now)
             return false
         }
-        return now - last >= interval
+        guard now - last >= interval else { return false }
+        // What the answer could not be held against is not asked for, as long as a draft waits here, or for a refused create.
+        return try await store.mayCompareContents()
     }
 
     /// Whether the server holds other contents at this checkpoint. What is unsent here keeps the two from being compared.

@@ -45,7 +45,8 @@ extension SyncEngine {
             arePayloadsPruned = true
         }
         let builders = self.builders
-        let own = claim.changes.map(\.change).filter { builders[$0.record.entity] != nil }
+        // What was sent before means what it was sent as, also where its handler was not there yet.
+        let own = claim.changes.lazy.filter { !$0.wasSent }.map(\.change).filter { builders[$0.record.entity] != nil }
         let kept = try await store.payloads(of: own.map(\.id))
         var failures: [ChangeResult] = []
         func refuse(_ change: Change, _ fault: String) {
@@ -104,19 +105,52 @@ extension SyncEngine {
     }
 
     /// The app's own handlers by entity; a declared one sends its changes as they are.
-    private var builders: [String: any Syncable] {
+    var builders: [String: any Syncable] {
         Dictionary(
             handlers.filter { !($0 is EntitySchema) }.map { ($0.schema.name, $0) },
             uniquingKeysWith: { first, _ in first })
     }
 
-    /// These records came, and stand with their checkpoint.
-    func tellApplied(_ records: [ServerRecord]) async {
-        for handler in handlers {
-            for record in records where record.key.entity == handler.schema.name {
-                do { try await handler.applyResponse(record) } catch { failed(handler, error) }
+    /// So many are refused again in one cycle, each an event; those behind them have their turn in the next ones.
+    private static let mostRefused = 100
+
+    /// What handlers refused before, or were not told since the program was ended: once in a cycle, before anything new.
+    func tellAgain() async throws(StoreFailure) {
+        toldUpTo = 0
+        let last = try await store.lastUntold()
+        guard last > 0 else { return }
+        var left = Self.mostRefused
+        while left > 0, let refused = try await tell(upTo: last, limit: left, isAgain: true) { left -= refused }
+        toldUpTo = try await store.lastUntold()
+    }
+
+    /// What came, left, or was said in verdicts since the last look, and stands by now.
+    func tellApplied() async throws(StoreFailure) {
+        guard !builders.isEmpty else { return }
+        while try await tell(upTo: .max, limit: 500, isAgain: false) != nil {}
+    }
+
+    /// Tells the next ones; what a handler refuses is kept.
+    /// - Returns: how many were refused; `nil` where nothing is left, or the task is cancelled.
+    private func tell(upTo last: Int64, limit: Int, isAgain: Bool) async throws(StoreFailure) -> Int? {
+        let next = try await store.untold(after: toldUpTo, upTo: last, limit: limit)
+        let listeners = builders
+        var (heard, refused): ([Int64], [Int64]) = ([], [])
+        for (number, record) in next.map({ ($0.number, $0.record) }) {
+            toldUpTo = number
+            guard let handler = listeners[record.key.entity] else { continue }
+            do {
+                try await handler.applyResponse(record)
+                heard.append(number)
+            } catch {
+                // Who gave up because the cycle is given up has not failed.
+                if Task.isCancelled { break }
+                failed(handler, error)
+                refused.append(number)
             }
         }
+        try await store.noteTold(heard, refused: isAgain ? refused : [])
+        return next.isEmpty || Task.isCancelled ? nil : refused.count
     }
 
     /// These changes were decided and recorded.

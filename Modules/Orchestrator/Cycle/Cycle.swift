@@ -76,6 +76,8 @@ extension SyncEngine {
     private func perform(
         _ urgency: Urgency, _ opening: CycleOpening, isPulled: Bool = false, _ report: inout CycleReport
     ) async {
+        // Ends with this call: whoever leaves the scope of an `async let` gives it up and waits for it.
+        async let _: Void = keepLease()
         do {
             try await performCycle(urgency, opening, isPulled: isPulled, &report)
         } catch let failure as StoreFailure {
@@ -94,6 +96,7 @@ extension SyncEngine {
         var position = opening.position
         var look = opening.queue
         if !handlers.isEmpty, !isPulled {
+            if !builders.isEmpty { try await tellAgain() }
             try await collectFound()
             guard !Task.isCancelled else {
                 report.end = .cancelled
@@ -142,12 +145,16 @@ extension SyncEngine {
             case .endFullPass:
                 let end = try await store.endFullPass(confirmed: false)
                 if case .removed(let count) = end { report.removed += count }
+                try await tellApplied()
                 send(.fullPassEnded(end))
                 position = try await store.position()
                 step = machine.fullPassEnded(end, hasBatch: take.claim != nil)
             case .finish(let end):
                 if let claim = take.claim { try await giveBack(claim) }
-                if position.scopes != nil { report.removed += try await store.evictLeaving(isPulled: end == .complete) }
+                if position.scopes != nil {
+                    report.removed += try await store.evictLeaving(isPulled: end == .complete)
+                    try await tellApplied()
+                }
                 // What was not taken away for want of the app's word keeps the two from being in step.
                 let end = end == .complete && position.awaitsConfirmation ? .awaitsConfirmation : end
                 reached = position.lowest
@@ -231,6 +238,7 @@ extension SyncEngine {
                 claim, results: answer.results, stamp: answer.stamp, backoffSeconds: answer.backoffSeconds,
                 urgency: urgency)
             await tellDecided(claim, answer.results)
+            try await tellApplied()
         } else {
             try await queue.probed(succeeded: true)
             if let pause = answer.backoffSeconds, pause > 0 { try await queue.asked(pauseSeconds: pause) }
@@ -381,7 +389,7 @@ extension SyncEngine {
             let hasMore = left > 0 || answer.hasMore
             asksAgain = try await apply(slice(records, checkpoint, hasMore: hasMore), &position, &report).asksAgain
             if !hasMore { isToClose = false }
-            if !handlers.isEmpty { await tellApplied(records) }
+            try await tellApplied()
             try Task.checkCancellation()
         }
         if isToClose || !position.stands(at: answer.currentSyncVersion) {

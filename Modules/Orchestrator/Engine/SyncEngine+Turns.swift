@@ -61,7 +61,7 @@ extension SyncEngine {
     }
 
     private func oneCycle(_ urgency: Urgency, cause: Scheduler.Trigger?) async -> CycleReport {
-        let began = watch.milliseconds()
+        let (began, wall) = (watch.milliseconds(), wallClock.nowMilliseconds)
         if cause == nil, urgency == .routine, let refused = await refusedRound(at: began) { return refused }
         let due = scheduler.started(at: began)
         update { $0.activity = .syncing }
@@ -69,11 +69,11 @@ extension SyncEngine {
         let report = await cycle(
             // One that the schedule began, with somebody who waits for it.
             cause == nil && configuration.isWatched ? .user : urgency,
-            Beginning(cause: cause ?? due, elapsed: began, wall: wallClock.nowMilliseconds))
+            Beginning(cause: cause ?? due, elapsed: began, wall: wall))
         if report.closing == nil { await showQueue() }
         let now = watch.milliseconds()
         let next = backoff.ended(
-            report, queue: status.queue, wall: wallClock.nowMilliseconds, chance: randomness.unit())
+            report, queue: status.queue, began: wall, wall: wallClock.nowMilliseconds, chance: randomness.unit())
         // The jitter comes on top of the least distance between two starts, or half a fleet would wait for that.
         let earliest = max(now, began + configuration.intervals.minimumInterval)
         scheduler.ended(holdUntil: next.hold.map { earliest + $0 }, wakeAt: next.wake.map { now + $0 })

@@ -28,13 +28,15 @@ public actor SyncEngine {
     /// Monotonic time since the engine was made; every delay within this process goes by it.
     let watch: StopWatch
     /// Ends calls in time; `nil` with a clock that is not the system's.
-    private let deadlines: DeadlineTimer?
+    let deadlines: DeadlineTimer?
 
     var gate: SyncGate
     /// The gate knows what the queue keeps of the server's word.
     var isWordKnown = false
     /// The gate was closed when a cycle wanted to begin.
     var isHeldByGate = false
+    /// Handlers were told, or offered in this cycle, what is kept for them up to this place.
+    var toldUpTo: Int64 = 0
     /// What handlers built for changes that are no more was dropped once since the engine was made.
     var arePayloadsPruned = false
     var scheduler: Scheduler
@@ -125,6 +127,7 @@ public actor SyncEngine {
         scheduler = Scheduler(configuration.intervals)
         backoff = CycleBackoff(
             first: 2 * configuration.intervals.minimumInterval, longest: configuration.intervals.period)
+        store.keepUntold(of: Set(handlers.lazy.filter { !($0 is EntitySchema) }.map(\.schema.name)))
         holder = "\(configuration.process)/\(ids.makeID())"
         queue = UploadQueue(
             log: store, deltas: deltas, policy: policy, wallClock: wallClock, clock: clock, randomness: randomness)
@@ -238,7 +241,7 @@ public actor SyncEngine {
     // MARK: Helpers
 
     /// Sleeps; `false` if it was cancelled before the time was over.
-    func slept(_ duration: Duration) async -> Bool {
+    nonisolated func slept(_ duration: Duration) async -> Bool {
         do {
             try await clock.sleep(for: duration)
             return true

@@ -44,11 +44,15 @@ struct CycleBackoff: Sendable, Hashable {
     mutating func reset() { failures = 0 }
 
     /// What follows a cycle.
-    /// - Parameter chance: 0..<1.
-    mutating func ended(_ report: CycleReport, queue: QueueSummary, wall: Int64, chance: Double) -> Next {
+    /// - Parameters:
+    ///   - began: the wall clock when it began; `nil` is `wall`.
+    ///   - chance: 0..<1.
+    mutating func ended(
+        _ report: CycleReport, queue: QueueSummary, began: Int64? = nil, wall: Int64, chance: Double
+    ) -> Next {
         if report.isPulled || report.end == .complete {
             failures = 0
-            return Next(wake: Self.queueTime(queue, wall: wall))
+            return Next(wake: Self.queueTime(queue, began: began ?? wall, wall: wall))
         }
         switch report.end {
         case .cancelled:
@@ -66,13 +70,11 @@ struct CycleBackoff: Sendable, Hashable {
     }
 
     /// When the queue's own floors are over; `nil` where it has none, or nothing to send.
-    private static func queueTime(_ queue: QueueSummary, wall: Int64) -> Int64? {
+    ///
+    /// What was over when the cycle began, and let nothing go, is no reason to look again: the queue is paused, its lane is closed,
+    /// or it counts by another clock than the one that jumped.
+    private static func queueTime(_ queue: QueueSummary, began: Int64, wall: Int64) -> Int64? {
         guard queue.hasWork, !queue.schedule.needsCredentials else { return nil }
-        let schedule = queue.schedule
-        let floors = [
-            schedule.notBeforeMilliseconds, schedule.serverNotBeforeMilliseconds,
-            schedule.changesNotBeforeMilliseconds,
-        ]
-        return floors.compactMap { $0 }.max().map { max(0, $0 - wall) }
+        return queue.schedule.nextAttempt(afterMilliseconds: min(began, wall)).map { max(0, $0 - wall) }
     }
 }

@@ -90,11 +90,14 @@ enum Lease {
     }
 
     /// Who is at work keeps the lease, however long the cycle takes: prolonged once half of it is over.
-    static func prolong(_ db: Database, _ generation: Int64?, by length: Int64, now: Int64) throws {
+    /// - Parameter isEarly: whether it is prolonged before that, too.
+    static func prolong(
+        _ db: Database, _ generation: Int64?, by length: Int64, now: Int64, isEarly: Bool = false
+    ) throws {
         guard let generation, length > 0 else { return }
         try db.cachedStatement(
             sql: "UPDATE sync_lease SET expires = ? WHERE one = 1 AND generation = ? AND expires < ?"
-        ).execute(arguments: [now + length, generation, now + length / 2])
+        ).execute(arguments: [now + length, generation, isEarly ? now + length : now + length / 2])
     }
 
     /// Whether nobody took the lease over; a store that never took it is not asked.

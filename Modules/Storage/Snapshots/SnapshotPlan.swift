@@ -25,6 +25,12 @@ struct SnapshotPlan: Sendable {
     struct Planned: Sendable {
         var builder: SnapshotBuilder
         var links: [Link]
+
+        /// Whether it reads what one of these builders made.
+        func depends(on names: Set<String>) -> Bool {
+            !names.isEmpty
+                && links.contains { if case .snapshot(let name) = $0.source { names.contains(name) } else { false } }
+        }
     }
 
     let schema: Schema

@@ -83,11 +83,14 @@ final class SnapshotRun {
     func rebuild() throws {
         var built = subjects.isEmpty ? nil : try SnapshotMarks.read(db)
         let before = built
+        var whole: Set<String> = []
         for planned in plan.planned {
-            guard let touched = subjects[planned.builder.name], !touched.isEmpty, built != nil else { continue }
             let name = planned.builder.name
-            // One that failed before is made anew in whole.
-            let isWhole = built?[name] != Int64(planned.builder.version)
+            let touched = subjects[name] ?? []
+            let isBelowWhole = planned.depends(on: whole)
+            guard built != nil, !touched.isEmpty || isBelowWhole else { continue }
+            // One that failed before is made anew in whole, and so is what it may have led astray.
+            let isWhole = isBelowWhole || built?[name] != Int64(planned.builder.version)
             let isDone =
                 isWhole
                 ? try Self.whole(db, planned.builder, plan, now: now)
@@ -95,6 +98,7 @@ final class SnapshotRun {
                     try planned.builder.rebuild(db, touched.sorted())
                 }
             built?[name] = isDone ? Int64(planned.builder.version) : nil
+            if isWhole, isDone { whole.insert(name) }
         }
         if let built, built != before { try SnapshotMarks.write(db, built) }
     }

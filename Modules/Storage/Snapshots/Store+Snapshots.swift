@@ -93,9 +93,12 @@ extension ApplyContext {
         }
         var marks = try SnapshotMarks.read(db)
         let before = marks
-        for planned in snapshots.planned where marks[planned.builder.name] != Int64(planned.builder.version) {
+        var whole: Set<String> = []
+        for planned in snapshots.planned
+        where planned.depends(on: whole) || marks[planned.builder.name] != Int64(planned.builder.version) {
             let isDone = try SnapshotRun.whole(db, planned.builder, snapshots, now: now)
             marks[planned.builder.name] = isDone ? Int64(planned.builder.version) : nil
+            if isDone { whole.insert(planned.builder.name) }
         }
         // One that was taken out of the app, and comes back some day, is made anew.
         let names = Set(snapshots.planned.map(\.builder.name))

@@ -31,13 +31,14 @@ enum ClockOffset {
 
     /// - Returns: the greatest stamp of all that is in the queue now.
     private static func shift(_ db: Database, _ measured: Int64) throws -> Int64 {
+        // What was never sent moves, also where it waits: a draft, or what needs a create that was refused.
         // A successor keeps the stamps of the change that it stands for, which was sent; so may have been what another
         // device brought along in a backup or a copy: under that device's name its key stands for these stamps.
         let rows = try Row.fetchCursor(
             db,
             sql: """
                 SELECT position, stamp, coalesce("offset", 0), seen, entity, id,
-                  state = 0 AND device IS NULL AND sequence = position, madeAt, operation,
+                  state IN (0, 3) AND device IS NULL AND sequence = position, madeAt, operation,
                   CASE WHEN instr(fields, '"stamp":') THEN fields END
                 FROM sync_change ORDER BY position
                 """)

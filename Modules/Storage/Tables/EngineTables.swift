@@ -37,6 +37,7 @@ enum EngineTables {
         ]
         for table in tables { try db.execute(sql: "DELETE FROM \(table)") }
         try Payloads.empty(db)
+        try Untold.empty(db)
         try db.execute(sql: "UPDATE sync_clock SET queued = 0, \"unit\" = NULL, intent = NULL")
         let keys: [Meta.Key] = [.format, .home, .install, .systemStart, .generation, .schema]
         let kept = keys.map { "'\($0.rawValue)'" }.joined(separator: ", ")

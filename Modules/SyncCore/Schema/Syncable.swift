@@ -10,7 +10,10 @@ public protocol Syncable: Sendable {
     func collectDirty() async throws -> [FoundChange]
     /// What goes out for a change that is sent for the first time; by default the change as it is.
     func buildPayload(_ change: Change) throws -> Change
-    /// A record came and was applied; by default nothing is left to do.
+    /// A record came with a page or a verdict, or went with a full pass (`deleted`) or a dropped root (`gone`), and that stands; by
+    /// default nothing is left to do.
+    ///
+    /// The newest word on a record may be told twice, as after a kill. What this throws is offered again in the next cycle.
     func applyResponse(_ record: ServerRecord) async throws
     /// These changes were decided; by default nothing is left to do.
     func markSynced(_ changes: [Change]) async throws

@@ -143,6 +143,31 @@ private final class FileNotes: Syncable, @unchecked Sendable {
         }
     }
 
+    @Test("QUE-10 what was sent before its handler was there is repeated as it was, not built")
+    func sentBefore() throws {
+        try inVirtualTime { stage in
+            let server = ModelServer(schema: Device.parsed, clock: stage.wall)
+            let port = Port(server, clock: stage.clock)
+            let (device, notes) = (try stage.device(port), try FileNotes("board"))
+            _ = await device.engine.syncNow()
+            port.forget()
+            try await device.addBoard("n-1", "3")
+            port.next(.lose)
+            _ = await device.engine.syncNow()
+            // An update of the app brings the handler along.
+            try notes.write("n-1", "one")
+            _ = try await engine(stage, device, port, [notes]).sync(for: .seconds(60))
+            let key = try #require(port.requests.first?.changes.first?.id)
+            let sent = port.requests.flatMap(\.changes).filter { $0.id == key }
+            #expect(sent.count == 2)
+            #expect(Set(sent.map(\.fields)).count == 1)
+            #expect(try await device.store.failures().isEmpty)
+            #expect(!notes.builds.contains(key))
+            try await device.end()
+            try notes.end()
+        }
+    }
+
     @Test(
         "PRC-23 what cannot be built is set aside with the handler's words; the rest goes, and a retry builds it anew")
     func unbuildable() throws {

@@ -82,6 +82,28 @@ private final class Shelf: Syncable, @unchecked Sendable {
         }
     }
 
+    @Test("DAT-07 a handler that forgot that its create was sent, and finds it made otherwise, edits it")
+    func foundOtherwise() throws {
+        try inVirtualTime { stage in
+            let server = ModelServer(schema: Device.parsed, clock: stage.wall)
+            let port = Port(server, clock: stage.clock)
+            let device = try stage.device(port)
+            let before = Shelf("board")
+            before.write("n-1", "one")
+            _ = await device.engine.syncNow()
+            port.next(.lose)
+            _ = await engine(stage, device, port, [before]).syncNow()
+            // The program was ended meanwhile.
+            let after = Shelf("board")
+            after.write("n-1", "two")
+            #expect(try await engine(stage, device, port, [after]).sync(for: .seconds(60)).isInStep)
+            #expect(try await device.store.failures().isEmpty)
+            #expect(server.liveRecords.first?.fields["name"] == "two")
+            #expect(after.synced.contains("n-1"))
+            try await device.end()
+        }
+    }
+
     @Test("PRC-23 a handler that throws is reported, and stops neither the others nor the cycle")
     func throwing() throws {
         try inVirtualTime { stage in

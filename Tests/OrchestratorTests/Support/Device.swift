@@ -24,18 +24,24 @@ final class Device: Sendable {
     let wall: ManualWallClock
     let clock: VirtualClock
     private let folder: URL
+    private let isGuest: Bool
 
     /// - Parameters:
+    ///   - other: another process's part in this one: its file is this device's, too.
     ///   - executor: what the store runs on; the one that drives virtual time, or a thread of its own.
     init(
-        _ exchange: any Exchange, seed: UInt64 = 1, wall: ManualWallClock = ManualWallClock(),
+        _ exchange: any Exchange, seed: UInt64 = 1, onFileOf other: Device? = nil,
+        wall: ManualWallClock = ManualWallClock(),
         clock: VirtualClock = VirtualClock(), executor: (any SerialExecutor)? = FileExecutor(),
         hints: (any HintSource)? = nil, configuration: EngineConfiguration = EngineConfiguration(),
         policy: UploadPolicy = UploadPolicy()
     ) throws {
         self.wall = wall
         self.clock = clock
-        folder = FileManager.default.temporaryDirectory.appendingPathComponent("engine-\(UUID().uuidString)")
+        folder =
+            other?.folder
+            ?? FileManager.default.temporaryDirectory.appendingPathComponent("engine-\(UUID().uuidString)")
+        isGuest = other != nil
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         var settings = StoreConfiguration()
         settings.clock = wall
@@ -55,9 +61,10 @@ final class Device: Sendable {
         try await write("INSERT INTO board (id, name) VALUES ('\(id)', '\(name)')")
     }
 
-    /// Closes the store and takes the folder away.
+    /// Closes the store and takes the folder away, where it is its own.
     func end() async throws {
         try await store.close()
+        if isGuest { return }
         try FileManager.default.removeItem(at: folder)
     }
 

@@ -24,6 +24,10 @@ final class Port: Exchange, @unchecked Sendable {
         case backoff(Double)
         /// The answer lacks its verdicts, and its page the records that follow from the request's changes.
         case mute
+        /// Each change gets the verdict `retry`, with this floor; the pull is answered.
+        case retryLater(Double)
+        /// The answer has its verdicts, and no page; more is to be asked for.
+        case pageless
     }
 
     struct Request: Sendable {
@@ -86,6 +90,19 @@ final class Port: Exchange, @unchecked Sendable {
         case .backoff(let pause):
             var answer = try await inner.exchange(request)
             answer.backoffSeconds = pause
+            return answer
+        case .pageless:
+            var answer = try await inner.exchange(request)
+            answer.page = ArrayPage([])
+            answer.currentSyncVersion = request.lastSyncVersion
+            return answer
+        case .retryLater(let seconds):
+            var empty = request
+            empty.changes = []
+            var answer = try await inner.exchange(empty)
+            answer.results = request.changes.map {
+                ChangeResult(changeID: $0.id, verdict: .retry(afterSeconds: seconds))
+            }
             return answer
         case .mute:
             var answer = try await inner.exchange(request)

@@ -17,11 +17,12 @@ struct Stage: Sendable {
     }
 
     func device(
-        _ exchange: any Exchange, seed: UInt64 = 1, hints: (any HintSource)? = nil,
+        _ exchange: any Exchange, seed: UInt64 = 1, onFileOf other: Device? = nil, hints: (any HintSource)? = nil,
         configuration: EngineConfiguration = EngineConfiguration(), policy: UploadPolicy = UploadPolicy()
     ) throws -> Device {
         try Device(
-            exchange, seed: seed, wall: wall, clock: clock, executor: executor.lane("store \(seed)"), hints: hints,
+            exchange, seed: seed, onFileOf: other, wall: wall, clock: clock, executor: executor.lane("store \(seed)"),
+            hints: hints,
             configuration: configuration, policy: policy)
     }
 
