@@ -88,7 +88,8 @@ let package = Package(
 
         .testTarget(name: "SyncCoreTests", dependencies: [core, "SyncTesting"], path: "Tests/SyncCoreTests"),
         .testTarget(
-            name: "DeltaCalculatorTests", dependencies: [core, "DeltaCalculator"], path: "Tests/DeltaCalculatorTests"),
+            name: "DeltaCalculatorTests", dependencies: [core, "DeltaCalculator", "SyncTesting"],
+            path: "Tests/DeltaCalculatorTests"),
         .testTarget(
             name: "StorageTests", dependencies: [core, "Storage", "SyncTesting", sqlite, sqliteC, "storage-victim"],
             path: "Tests/StorageTests"),
@@ -130,7 +131,9 @@ let package = Package(
             name: "SyncTestingTests", dependencies: [core, "SyncTesting"], path: "Tests/SyncTestingTests"),
         .testTarget(
             name: "SyncSimulatorTests",
-            dependencies: [core, "Storage", "SyncTesting", "SyncSimulator", "Transport", httpTypes, sqlite, metrics],
+            dependencies: [
+                core, "Orchestrator", "Storage", "SyncTesting", "SyncSimulator", "Transport", httpTypes, sqlite, metrics,
+            ],
             path: "Tests/SyncSimulatorTests"),
     ],
     swiftLanguageModes: [.v6]

@@ -1,5 +1,6 @@
 import DeltaCalculator
 import SyncCore
+import SyncTesting
 import Testing
 
 @Suite struct DeltaCalculatorTests {
@@ -10,6 +11,14 @@ import Testing
     }
     private func record(_ fields: [String: FieldValue]) -> ServerRecord {
         ServerRecord(key: RecordKey("card", "1"), version: 2, fields: fields)
+    }
+
+    @Test("It keeps the contract of its seam", arguments: DeltaCalculationContract.rules.indices)
+    func contract(rule: Int) async throws {
+        try await DeltaCalculationContract.rules[rule].check(DeltaCalculator())
+        // Merges of other fields are none of theirs.
+        let merging = DeltaCalculator(merges: [.init("card", "other"): { _, _, _ in "merged" }])
+        try await DeltaCalculationContract.rules[rule].check(merging)
     }
 
     @Test("Two edits of a field become one, from the first's old value to the second's new")

@@ -27,6 +27,12 @@ struct StoreContractTests {
                             try RowWriter(entity).upsert(db, key.id, fields)
                         }
                     }
+                },
+                failDisk: { fails in
+                    try await store.database.writeWithoutTransaction { db in
+                        let pages = fails ? try Int.fetchOne(db, sql: "PRAGMA page_count") ?? 0 : 1_000_000
+                        try db.execute(sql: "PRAGMA max_page_count = \(pages)")
+                    }
                 }))
         try await store.close()
     }
@@ -66,6 +72,25 @@ struct StoreContractTests {
                         }
                     }
                 }
+            })
+        try await store.close()
+    }
+
+    @Test("map of ids", arguments: IDTranslationContract.rules.indices)
+    func idTranslation(rule: Int) async throws {
+        let schema = try Schema(IDTranslationContract.entities)
+        let f = try Fixture(schema)
+        let store = f.store
+        try await IDTranslationContract.rules[rule].check(
+            IDTranslationSubject(translation: store) { record, serverID in
+                guard let entity = schema[record.entity] else { return }
+                try await store.write { db in try RowWriter(entity).upsert(db, record.id, ["name": "x"]) }
+                let claim = try await store.settle(Settlement(), claim: ClaimLimits())
+                let outcomes = claim.changes.map {
+                    Settlement.Outcome(
+                        changeID: $0.change.id, kind: .applied(version: 1, overwrote: [:], serverID: serverID))
+                }
+                _ = try await store.settle(Settlement(outcomes: outcomes), claim: nil)
             })
         try await store.close()
     }

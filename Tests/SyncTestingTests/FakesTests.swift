@@ -22,20 +22,11 @@ import Testing
         let store = InMemoryRecordStore(schema: try Schema(RecordStoreContract.entities))
         try await RecordStoreContract.rules[rule].check(
             RecordStoreSubject(
-                store: store, row: { await store.row($0) }, write: { await store.write($0, $1) }))
-    }
-
-    @Test("A contract suite finds a store that forgets the checkpoint")
-    func brokenStore() async throws {
-        struct Broken: DownloadLog {
-            func ask(_ request: DownloadRequest) async throws(StoreFailure) {}
-            func claim() async throws(StoreFailure) -> DownloadRequest? { nil }
-            func finish(_ scope: String) async throws(StoreFailure) {}
-            func withdraw(_ scope: String) async throws(StoreFailure) {}
-        }
-        await #expect(throws: ContractViolation.self) {
-            for rule in DownloadLogContract.rules { try await rule.check(Broken()) }
-        }
+                store: store, row: { await store.row($0) }, write: { await store.write($0, $1) },
+                failDisk: { fails in
+                    await store.failSlices(
+                        fails ? StoreFailure(kind: .full, message: "no space") : nil, afterRecords: 7)
+                }))
     }
 
     @Test("A script answers line by line, and keeps what was asked")
@@ -51,8 +42,49 @@ import Testing
         #expect(try await exchange.exchange(request).currentSyncVersion == 4)
         #expect(exchange.requests.count == 2)
         #expect(exchange.remaining == 0)
-        let connectivity = ConnectivitySwitch(exchange, isOn: false)
-        await #expect(throws: ExchangeFailure.unreachable) { try await connectivity.exchange(request) }
+        // Behind the last line.
+        await #expect(throws: ExchangeFailure.unreachable) { try await exchange.exchange(request) }
+    }
+
+    @Test("Lines are put behind those that are left, and what comes behind the last is the test's to say")
+    func appended() async throws {
+        let request = ExchangeRequest(cycleID: "c", deviceID: "d")
+        let exchange = ScriptedExchange([.failure(.status(500))], otherwise: .failure(.status(429)))
+        exchange.append([.failure(.status(503)), .failure(.status(401))])
+        #expect(exchange.remaining == 3)
+        for status in [500, 503, 401, 429, 429] {
+            let failure = await #expect(throws: ExchangeFailure.self) { try await exchange.exchange(request) }
+            #expect(failure?.status == status)
+        }
+        exchange.append([.failure(.status(500))])
+        await exchange.close()
+        await #expect(throws: ExchangeFailure.closed) { try await exchange.exchange(request) }
+        #expect(exchange.remaining == 1, "a closed exchange plays no line")
+        #expect(exchange.requests.count == 6)
+    }
+
+    @Test("A connection is switched off and on between requests, and closes what is behind it")
+    func connectivity() async throws {
+        let request = ExchangeRequest(cycleID: "c", deviceID: "d")
+        let inner = ScriptedExchange(
+            otherwise: .answer { _ throws(ExchangeFailure) in
+                ExchangeAnswer(epoch: "e", currentSyncVersion: 3, page: ArrayPage([]))
+            })
+        let connection = ConnectivitySwitch(inner)
+        #expect(connection.isConnected)
+        #expect(try await connection.exchange(request).currentSyncVersion == 3)
+        connection.isConnected = false
+        #expect(!connection.isConnected)
+        await #expect(throws: ExchangeFailure.unreachable) { try await connection.exchange(request) }
+        #expect(inner.requests.count == 1, "nothing got through")
+        connection.isConnected = true
+        #expect(try await connection.exchange(request).currentSyncVersion == 3)
+        await #expect(throws: ExchangeFailure.unreachable) {
+            try await ConnectivitySwitch(inner, isOn: false).exchange(request)
+        }
+        await connection.close()
+        await #expect(throws: ExchangeFailure.closed) { try await connection.exchange(request) }
+        #expect(inner.requests.count == 3)
     }
 
     @Test("A page is read in slices, and always goes on")

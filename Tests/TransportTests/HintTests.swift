@@ -64,7 +64,7 @@ import Testing
     @Test("A 401 asks once for new credentials; a second one is the end")
     func credentials() async throws {
         let http = ScriptedHTTP([events("", status: 401), events("", status: 401)])
-        let stream = try stream(http, credentials: RenewingCredentials())
+        let stream = try stream(http, credentials: ScriptedCredentials("old", "new"))
         let failure = await failure { try await stream.listen(after: nil) { _ in } }
         #expect(failure?.kind == .authentication)
         #expect(http.requests.map { $0.headerFields[.authorization] } == ["Bearer old", "Bearer new"])
@@ -112,10 +112,4 @@ import Testing
         #expect(failure?.message.contains("silent") == true)
         #expect(failure?.reachedServer == true)
     }
-}
-
-/// Gives a new token in place of the old one, once.
-private struct RenewingCredentials: Credentials {
-    func token() async throws -> Token? { Token(value: "old") }
-    func refresh(_ old: Token?) async throws -> Token? { Token(value: "new") }
 }

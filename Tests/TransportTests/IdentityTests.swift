@@ -6,43 +6,6 @@ import Testing
 
 /// A server that makes its own ids: what stands on the wire, and what the app sees.
 struct IdentityTests {
-    /// A map in memory that counts how often it is asked.
-    final class Map: IDTranslation {
-        private let state = Locked<(pairs: [RecordKey: String], asked: Int, isBroken: Bool)>(([:], 0, false))
-
-        var asked: Int { state.withLock { $0.asked } }
-        func put(_ entity: String, _ local: String, _ server: String) {
-            state.withLock { $0.pairs[RecordKey(entity, local)] = server }
-        }
-        func hasServerIDs() throws(StoreFailure) -> Bool { state.withLock { !$0.pairs.isEmpty } }
-        func breakDown() { state.withLock { $0.isBroken = true } }
-
-        func serverIDs(of records: Set<RecordKey>) throws(StoreFailure) -> [RecordKey: String] {
-            try look { pairs in pairs.filter { records.contains($0.key) } }
-        }
-
-        func localIDs(of records: Set<RecordKey>) throws(StoreFailure) -> [RecordKey: String] {
-            try look { pairs in
-                var found: [RecordKey: String] = [:]
-                for (key, server) in pairs where records.contains(RecordKey(key.entity, server)) {
-                    found[RecordKey(key.entity, server)] = key.id
-                }
-                return found
-            }
-        }
-
-        private func look(
-            _ body: ([RecordKey: String]) -> [RecordKey: String]
-        ) throws(StoreFailure) -> [RecordKey: String] {
-            let (pairs, isBroken) = state.withLock { state in
-                state.asked += 1
-                return (state.pairs, state.isBroken)
-            }
-            if isBroken { throw StoreFailure(kind: .io, message: "the disk is gone") }
-            return body(pairs)
-        }
-    }
-
     static func schema() throws -> Schema {
         try Schema([
             EntitySchema("list", fields: [.text("name")]),
@@ -62,7 +25,7 @@ struct IdentityTests {
     private typealias Script = @Sendable (ExchangeRequest) async throws(ExchangeFailure) -> ExchangeAnswer
 
     private func exchange(
-        _ map: Map, waits: IDWaiting = .always, _ script: @escaping Script
+        _ map: InMemoryIDs, waits: IDWaiting = .always, _ script: @escaping Script
     ) throws -> IDTranslatingExchange {
         IDTranslatingExchange(
             ScriptedExchange(otherwise: .answer(script)), schema: try Self.schema(), translation: map, waits: waits)
@@ -77,9 +40,9 @@ struct IdentityTests {
 
     @Test("IDS-01 edits and children go out under the server's id; two looks at the map for a whole request")
     func outgoing() async throws {
-        let (map, seen) = (Map(), Seen())
-        map.put("list", "l-1", "S1")
-        map.put("card", "c-1", "S2")
+        let (map, seen) = (InMemoryIDs(), Seen())
+        map.put(RecordKey("list", "l-1"), "S1")
+        map.put(RecordKey("card", "c-1"), "S2")
         let exchange = try exchange(map) { request in
             seen.add(request)
             return ExchangeAnswer(epoch: "e", currentSyncVersion: 1, page: ArrayPage([]))
@@ -99,12 +62,12 @@ struct IdentityTests {
         #expect(sent.changes[1].fields["idList"]?.new == "S1")
         #expect(sent.changes[2].fields["idTwin"] == FieldDelta(old: "S2", new: "c-9"))
         #expect(sent.scopes == ["list:S1": 4, "list:l-9": 5])
-        #expect(map.asked == 1)
+        #expect(map.lookCount == 1)
     }
 
     @Test("IDS-01 what needs a record that is created here waits for the server's id; a unit goes whole")
     func dependants() async throws {
-        let (map, seen) = (Map(), Seen())
+        let (map, seen) = (InMemoryIDs(), Seen())
         let exchange = try exchange(map) { request in
             seen.add(request)
             return ExchangeAnswer(epoch: "e", currentSyncVersion: 1, page: ArrayPage([]))
@@ -132,7 +95,7 @@ struct IdentityTests {
 
     @Test("IDS-01 nobody says that the server makes ids: nothing waits and nothing is looked up before it has made one")
     func onceNamed() async throws {
-        let (map, seen) = (Map(), Seen())
+        let (map, seen) = (InMemoryIDs(), Seen())
         let exchange = try exchange(map, waits: .onceNamed) { request in
             seen.add(request)
             let page = [ServerRecord(key: RecordKey("list", "S1"), version: 1)]
@@ -143,8 +106,8 @@ struct IdentityTests {
         let request = ExchangeRequest(cycleID: "1", deviceID: "device", changes: [list, card])
         let first = try await exchange.exchange(request)
         #expect(try first.page.next(maxRecords: 9, maxBytes: 999).map(\.key.id) == ["S1"])
-        #expect(map.asked == 0)
-        map.put("list", "l-1", "S1")
+        #expect(map.lookCount == 0)
+        map.put(RecordKey("list", "l-1"), "S1")
         let second = try await exchange.exchange(
             ExchangeRequest(
                 cycleID: "2", deviceID: "device",
@@ -174,7 +137,7 @@ struct IdentityTests {
 
     @Test("IDS-01 what was made ready under the device's ids is not sent once the server has others")
     func prepared() async throws {
-        let (map, used) = (Map(), Locked<[Bool]>([]))
+        let (map, used) = (InMemoryIDs(), Locked<[Bool]>([]))
         let exchange = IDTranslatingExchange(
             Preparing(used: used), schema: try Self.schema(), translation: map, waits: .onceNamed)
         let request = ExchangeRequest(
@@ -182,7 +145,7 @@ struct IdentityTests {
             changes: [Self.change(2, .create, "card", "c-1", ["idList": FieldDelta(old: nil, new: "l-1")])])
         _ = try await exchange.exchange(request, prepared: exchange.prepare(request))
         let early = exchange.prepare(request)
-        map.put("list", "l-1", "S1")
+        map.put(RecordKey("list", "l-1"), "S1")
         _ = try await exchange.exchange(request, prepared: early)
         _ = try await exchange.exchange(request, prepared: exchange.prepare(request))
         #expect(used.withLock { $0 } == [true, false, true])
@@ -190,8 +153,8 @@ struct IdentityTests {
 
     @Test("IDS-01, IDS-03 what comes back is named as on this device, what the same answer mapped too")
     func incoming() async throws {
-        let map = Map()
-        map.put("list", "l-1", "S1")
+        let map = InMemoryIDs()
+        map.put(RecordKey("list", "l-1"), "S1")
         let exchange = try exchange(map) { request in
             let fields: [String: FieldValue] = ["idList": "S1", "name": "S1", "idTwin": "S7"]
             let record = ServerRecord(key: RecordKey("list", "S1"), version: 8, fields: ["name": "x"])
@@ -225,7 +188,7 @@ struct IdentityTests {
         guard case .rejected(let rejection) = answer.results[2].verdict else { throw Unexpected() }
         #expect(rejection.reference == "l-1")
         // The verdict is settled before the page is read.
-        map.put("card", "c-1", "S7")
+        map.put(RecordKey("card", "c-1"), "S7")
         let page = try answer.page.next(maxRecords: 9, maxBytes: 999)
         #expect(page.map(\.key) == [RecordKey("card", "S8"), RecordKey("list", "l-1")])
         #expect(page[0].fields == ["idList": "l-1", "name": "S1", "idTwin": "c-1"])
@@ -233,10 +196,10 @@ struct IdentityTests {
 
     @Test("a map that cannot be read sends nothing, and takes nothing of an answer")
     func broken() async throws {
-        let (map, seen) = (Map(), Seen())
+        let (map, seen) = (InMemoryIDs(), Seen())
         let exchange = try exchange(map) { request in
             seen.add(request)
-            map.breakDown()
+            map.fail(StoreFailure(kind: .io, message: "the disk is gone"))
             let record = ServerRecord(key: RecordKey("list", "S1"), version: 8, fields: ["name": "x"])
             return ExchangeAnswer(
                 epoch: "e", currentSyncVersion: 9,
@@ -261,9 +224,9 @@ struct IdentityTests {
             }
             func probe() async throws(ExchangeFailure) {}
         }
-        let map = Map()
-        map.put("card", "c-1", "S2")
-        map.put("list", "l-1", "S1")
+        let map = InMemoryIDs()
+        map.put(RecordKey("card", "c-1"), "S2")
+        map.put(RecordKey("list", "l-1"), "S1")
         let sender = IDTranslatingSender(Sender(), schema: try Self.schema(), translation: map)
         let results = try await sender.send([Self.change(1, .update, "card", "c-1")], deviceID: "device")
         let record = ServerRecord(key: RecordKey("card", "c-1"), version: 3, fields: ["idList": "l-1"])

@@ -4,60 +4,13 @@ import Testing
 
 @testable import UploadQueue
 
-/// A server for `run`: answers by a closure, keeps what it saw, and can hold an answer back.
-actor FakeServer: ChangeSender {
-    typealias Answer = @Sendable (Change, Int) -> Result<Verdict, ExchangeFailure>
-    private let answer: Answer
-    private let probeAnswer: ExchangeFailure?
-    private(set) var seen: [Change] = []
-    private(set) var probes = 0
-    private var watchers: [(count: Int, continuation: CheckedContinuation<Void, Never>)] = []
-
-    init(probe: ExchangeFailure? = nil, _ answer: @escaping Answer) {
-        self.answer = answer
-        probeAnswer = probe
-    }
-
-    func send(_ changes: [Change], deviceID: String) async throws(ExchangeFailure) -> [ChangeResult] {
-        var results: [ChangeResult] = []
-        for change in changes {
-            seen.append(change)
-            for watcher in watchers where watcher.count <= seen.count { watcher.continuation.resume() }
-            watchers.removeAll { $0.count <= seen.count }
-            switch answer(change, seen.count) {
-            case .success(let verdict): results.append(ChangeResult(changeID: change.id, verdict: verdict))
-            case .failure(let failure): throw failure
-            }
-        }
-        return results
-    }
-
-    func probe() async throws(ExchangeFailure) {
-        probes += 1
-        if let probeAnswer { throw probeAnswer }
-    }
-
-    func waitForRequests(_ count: Int) async {
-        if seen.count >= count { return }
-        await withCheckedContinuation { watchers.append((count, $0)) }
-    }
-}
-
-/// A gate that a test opens and closes.
-actor FakeGate: Gate {
-    private var answer: GateAnswer
-    init(_ answer: GateAnswer = .open) { self.answer = answer }
-    func set(_ answer: GateAnswer) { self.answer = answer }
-    func mayGo(_ urgency: Urgency) -> GateAnswer { answer }
-}
-
 @Suite("One request a change: run", .timeLimit(.minutes(20)))
 struct RunTests {
     @Sendable private static func works() async throws(ExchangeFailure) {}
 
     /// Runs the queue while `body` does its part, then stops it.
     private func running(
-        _ fixture: Fixture, _ sender: any ChangeSender, gate: FakeGate = FakeGate(),
+        _ fixture: Fixture, _ sender: any ChangeSender, gate: GateSwitch = GateSwitch(),
         _ body: () async throws -> Void
     ) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -76,55 +29,55 @@ struct RunTests {
     func inOrder() async throws {
         let fixture = try Fixture()
         let ids = await fixture.boards(20)
-        let server = FakeServer { _, _ in .success(.done) }
+        let server = ScriptedSender()
         try await running(fixture, server) { await idle(fixture) }
-        #expect(await server.seen.map(\.id) == ids)
+        #expect(server.arrivals.map(\.change.id) == ids)
     }
 
     @Test("QUE-19 nothing sleeps through: a write at any moment wakes the queue")
     func wakes() async throws {
         let fixture = try Fixture()
-        let server = FakeServer { _, _ in .success(.done) }
+        let server = ScriptedSender()
         try await running(fixture, server) { () async throws in
             for number in 1...200 {
                 await fixture.board("b\(number)")
-                await server.waitForRequests(number)
+                await server.waitForArrivals(number)
             }
         }
-        #expect(await server.seen.count == 200)
+        #expect(server.arrivals.count == 200)
     }
 
     @Test("QUE-19 a failure is tried again by the clock alone, with the same key")
     func retriesByClock() async throws {
         let fixture = try Fixture()
         let ids = await fixture.boards(1)
-        let server = FakeServer { _, number in number < 6 ? .failure(.offline) : .success(.done) }
+        let server = ScriptedSender { _, number in number < 6 ? .fail(.offline) : .take }
         try await running(fixture, server) { () async throws in
             for number in 1...5 {
-                await server.waitForRequests(number)
+                await server.waitForArrivals(number)
                 await fixture.clock.waitForSleepers(1)
                 fixture.advance(seconds: 16)
             }
             await idle(fixture)
         }
-        #expect(await server.seen.map(\.id) == Array(repeating: ids[0], count: 6))
+        #expect(server.arrivals.map(\.change.id) == Array(repeating: ids[0], count: 6))
     }
 
     @Test("QUE-01 a poisoned change is set aside after its attempts, asked about by probes, and the rest goes on")
     func poison() async throws {
         let fixture = try Fixture()
         let ids = await fixture.boards(3)
-        let server = FakeServer { change, _ in change.id == ids[0] ? .failure(.http(500)) : .success(.done) }
+        let server = ScriptedSender { change, _ in change.id == ids[0] ? .fail(.http(500)) : .take }
         try await running(fixture, server) { () async throws in
             for number in 1...9 {
-                await server.waitForRequests(number)
+                await server.waitForArrivals(number)
                 await fixture.clock.waitForSleepers(1)
                 fixture.advance(seconds: 900)
             }
             await idle(fixture)
         }
-        #expect(await server.seen.map(\.id) == Array(repeating: ids[0], count: 10) + ids.dropFirst())
-        #expect(await server.probes == 8)
+        #expect(server.arrivals.map(\.change.id) == Array(repeating: ids[0], count: 10) + ids.dropFirst())
+        #expect(server.probes == 8)
         #expect(try await fixture.queue.failures().map(\.reason.code) == ["tooManyAttempts"])
     }
 
@@ -132,17 +85,18 @@ struct RunTests {
     func probesPause() async throws {
         let fixture = try Fixture()
         _ = await fixture.boards(1)
-        let server = FakeServer(probe: .http(429, retryAfter: 3_600)) { _, _ in .failure(.http(500)) }
+        let server = ScriptedSender { _, _ in .fail(.http(500)) }
+        server.otherProbes = .fail(.http(429, retryAfter: 3_600))
         try await running(fixture, server) { () async throws in
             for number in 1...2 {
-                await server.waitForRequests(number)
+                await server.waitForArrivals(number)
                 await fixture.clock.waitForSleepers(1)
                 fixture.advance(seconds: 900)
             }
-            await server.waitForRequests(3)
+            await server.waitForArrivals(3)
             await fixture.clock.waitForSleepers(1)
         }
-        #expect(await server.probes == 1)
+        #expect(server.probes == 1)
         let until = try await fixture.log.summary().schedule.serverNotBeforeMilliseconds
         #expect(until.map { $0 - fixture.wall.nowMilliseconds == 3_600_000 } == true)
         #expect(try await fixture.queue.take(urgency: .user).batch == nil)
@@ -152,18 +106,19 @@ struct RunTests {
     func storm() async throws {
         let fixture = try Fixture()
         let ids = await fixture.boards(3)
-        let server = FakeServer(probe: .http(503)) { _, number in
-            number <= 30 ? .failure(.http(503)) : .success(.done)
+        let server = ScriptedSender { _, number in
+            number <= 30 ? .fail(.http(503)) : .take
         }
+        server.otherProbes = .fail(.http(503))
         try await running(fixture, server) { () async throws in
             for number in 1...30 {
-                await server.waitForRequests(number)
+                await server.waitForArrivals(number)
                 await fixture.clock.waitForSleepers(1)
                 fixture.advance(seconds: 900)
             }
             await idle(fixture)
         }
-        #expect(await server.seen.suffix(3).map(\.id) == ids)
+        #expect(server.arrivals.map(\.change).suffix(3).map(\.id) == ids)
         #expect(try await fixture.queue.failures().isEmpty)
     }
 
@@ -176,12 +131,12 @@ struct RunTests {
         let conflict = ExchangeFailure(
             kind: .conflict, status: 412, message: "moved on", reachedServer: true,
             record: ServerRecord(key: record, version: 7, fields: ["count": 5]))
-        let server = FakeServer { change, number in
-            if change.id == refused { return .failure(.http(422, on: .change)) }
-            return number == 2 ? .failure(conflict) : .success(.done)
+        let server = ScriptedSender { change, number in
+            if change.id == refused { return .fail(.http(422, on: .change)) }
+            return number == 2 ? .fail(conflict) : .take
         }
         try await running(fixture, server) { await idle(fixture) }
-        let seen = await server.seen
+        let seen = server.arrivals.map(\.change)
         #expect(seen.count == 3)
         #expect(seen[2].fields["count"]?.new == 6 && seen[2].id != seen[1].id && seen[2].baseVersion == 7)
         #expect(try await fixture.queue.failures().map(\.reason.status) == [422])
@@ -205,9 +160,9 @@ struct RunTests {
             await fixture.rename("b0", to: "later")
         }
         #expect(try await fixture.queue.queued().map(\.state) == [.uncertain, .pending])
-        let server = FakeServer { _, _ in .success(.done) }
+        let server = ScriptedSender()
         try await running(fixture, server) { await idle(fixture) }
-        let seen = await server.seen
+        let seen = server.arrivals.map(\.change)
         #expect(seen.map(\.id).first == ids[0] && seen.count == 2)
         #expect(seen[1].fields["name"]?.new == "later")
     }
@@ -216,39 +171,39 @@ struct RunTests {
     func oneDriver() async throws {
         let fixture = try Fixture()
         _ = await fixture.boards(1)
-        let server = FakeServer { _, _ in .failure(.offline) }
+        let server = ScriptedSender { _, _ in .fail(.offline) }
         try await running(fixture, server) { () async throws in
-            await server.waitForRequests(1)
-            await fixture.queue.run(sender: server, gate: FakeGate())
+            await server.waitForArrivals(1)
+            await fixture.queue.run(sender: server, gate: GateSwitch())
             #expect(try await fixture.queue.take(urgency: .user).isNothing)
         }
-        #expect(await server.seen.count == 1)
+        #expect(server.arrivals.count == 1)
     }
 
     @Test("SCH-10 a closed gate sends nothing, and is asked again even if nobody says that it opened")
     func gate() async throws {
         let fixture = try Fixture()
         _ = await fixture.boards(1)
-        let gate = FakeGate(.closed(untilMilliseconds: nil, cause: "no network"))
-        let server = FakeServer { _, _ in .success(.done) }
+        let gate = GateSwitch(.closed(untilMilliseconds: nil, cause: "no network"))
+        let server = ScriptedSender()
         try await running(fixture, server, gate: gate) { () async throws in
             await fixture.clock.waitForSleepers(1)
-            #expect(await server.seen.isEmpty)
-            await gate.set(.open)
+            #expect(server.arrivals.isEmpty)
+            gate.set(.open)
             fixture.advance(seconds: 900)
             await idle(fixture)
         }
-        #expect(await server.seen.count == 1)
+        #expect(server.arrivals.count == 1)
     }
 
     @Test("a gate that closes between two changes stops the second before it is marked")
     func gateBetween() async throws {
         let fixture = try Fixture()
         _ = await fixture.boards(2)
-        let gate = FakeGate()
+        let gate = GateSwitch()
         let server = ClosureSender(probe: Self.works) {
             (changes, _) async throws(ExchangeFailure) in
-            await gate.set(.closed(untilMilliseconds: nil, cause: "paused"))
+            gate.set(.closed(untilMilliseconds: nil, cause: "paused"))
             return changes.map { ChangeResult(changeID: $0.id, verdict: .done) }
         }
         try await running(fixture, server, gate: gate) { await fixture.clock.waitForSleepers(1) }
@@ -259,36 +214,36 @@ struct RunTests {
     func gateUntil() async throws {
         let fixture = try Fixture()
         _ = await fixture.boards(2)
-        let gate = FakeGate()
+        let gate = GateSwitch()
         let until = fixture.wall.nowMilliseconds + 5_000
-        let server = FakeServer { _, _ in .success(.done) }
+        let server = ScriptedSender()
         let closing = ClosureSender(probe: Self.works) { (changes, device) async throws(ExchangeFailure) in
-            await gate.set(.closed(untilMilliseconds: until, cause: "a pause"))
+            gate.set(.closed(untilMilliseconds: until, cause: "a pause"))
             return try await server.send(changes, deviceID: device)
         }
         try await running(fixture, closing, gate: gate) {
             await fixture.clock.waitForSleepers(1)
             #expect(fixture.clock.nextDeadline?.elapsed == .seconds(5))
-            #expect(await server.seen.count == 1)
-            await gate.set(.open)
+            #expect(server.arrivals.count == 1)
+            gate.set(.open)
             fixture.advance(seconds: 5)
             await idle(fixture)
         }
-        #expect(await server.seen.count == 2)
+        #expect(server.arrivals.count == 2)
     }
 
     @Test("SEC-02 refused credentials freeze the queue until there are new ones")
     func credentials() async throws {
         let fixture = try Fixture()
         let ids = await fixture.boards(10)
-        let server = FakeServer { _, number in number == 5 ? .failure(.http(401)) : .success(.done) }
+        let server = ScriptedSender { _, number in number == 5 ? .fail(.http(401)) : .take }
         let events = fixture.queue.events()
         try await running(fixture, server) { () async throws in
             for await event in events where event == .authenticationNeeded { break }
             try await fixture.queue.credentialsChanged()
             await idle(fixture)
         }
-        #expect(await server.seen.map(\.id) == Array(ids[...4]) + Array(ids[4...]))
+        #expect(server.arrivals.map(\.change.id) == Array(ids[...4]) + Array(ids[4...]))
     }
 
     @Test("PRC-06 PRC-08 a database that fails is asked again later, without spinning, and nothing is lost")
@@ -296,27 +251,27 @@ struct RunTests {
         let fixture = try Fixture()
         let ids = await fixture.boards(1)
         for _ in 0..<3 { await fixture.log.failNext(StoreFailure(kind: .full, message: "disk full")) }
-        let server = FakeServer { _, _ in .success(.done) }
+        let server = ScriptedSender()
         try await running(fixture, server) { () async throws in
             for _ in 1...3 {
                 await fixture.clock.waitForSleepers(1)
                 fixture.advance(seconds: 60)
             }
-            await server.waitForRequests(1)
+            await server.waitForArrivals(1)
             await idle(fixture)
         }
-        #expect(await server.seen.map(\.id) == ids)
+        #expect(server.arrivals.map(\.change.id) == ids)
     }
 
     @Test("OBS-06 a change that waits too long while the server is in reach is reported with the cause, once a while")
     func stuck() async throws {
         let fixture = try Fixture()
         _ = await fixture.boards(1)
-        let server = FakeServer { _, _ in .success(.retry(afterSeconds: 700)) }
+        let server = ScriptedSender { _, _ in .verdict(.retry(afterSeconds: 700)) }
         let events = fixture.queue.events()
         var told: (age: Int64, cause: String)?
         try await running(fixture, server) { () async throws in
-            await server.waitForRequests(1)
+            await server.waitForArrivals(1)
             await fixture.clock.waitForSleepers(1)
             fixture.advance(seconds: 600)
             for await event in events {
@@ -333,24 +288,24 @@ struct RunTests {
     func hurry() async throws {
         let fixture = try Fixture()
         _ = await fixture.boards(1)
-        let server = FakeServer { _, number in number == 1 ? .failure(.offline) : .success(.done) }
+        let server = ScriptedSender { _, number in number == 1 ? .fail(.offline) : .take }
         try await running(fixture, server) { () async throws in
-            await server.waitForRequests(1)
+            await server.waitForArrivals(1)
             await fixture.clock.waitForSleepers(1)
             await fixture.queue.wake(.user)
             await idle(fixture)
         }
-        #expect(await server.seen.count == 2)
+        #expect(server.arrivals.count == 2)
     }
 
     @Test("SCH-12 a thousand starts and stops leave no sleeper and no second loop, and the last start works")
     func startStop() async throws {
         let fixture = try Fixture()
-        let server = FakeServer { _, _ in .success(.done) }
+        let server = ScriptedSender()
         for _ in 0..<1_000 { try await running(fixture, server) {} }
         #expect(fixture.clock.sleeperCount == 0)
         _ = await fixture.boards(1)
         try await running(fixture, server) { await idle(fixture) }
-        #expect(await server.seen.count == 1)
+        #expect(server.arrivals.count == 1)
     }
 }

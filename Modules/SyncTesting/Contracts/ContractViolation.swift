@@ -23,7 +23,7 @@ public struct ContractRule<Subject: Sendable>: Sendable {
     let contract: String
     let body: @Sendable (Subject, Expectation) async throws -> Void
 
-    init(
+    package init(
         _ contract: String, _ name: String,
         _ body: @escaping @Sendable (Subject, Expectation) async throws -> Void
     ) {
@@ -40,18 +40,30 @@ public struct ContractRule<Subject: Sendable>: Sendable {
 }
 
 /// How a rule says what it expects.
-struct Expectation: Sendable {
-    let contract: String
-    let rule: String
+package struct Expectation: Sendable {
+    package let contract: String
+    package let rule: String
 
-    func isTrue(_ condition: Bool, _ message: @autoclosure () -> String) throws(ContractViolation) {
+    package func isTrue(_ condition: Bool, _ message: @autoclosure () -> String) throws(ContractViolation) {
         guard condition else { throw ContractViolation(contract: contract, rule: rule, message: message()) }
     }
 
-    func equal<Value: Equatable>(_ actual: Value, _ expected: Value, _ what: String) throws(ContractViolation) {
+    package func equal<Value: Equatable>(_ actual: Value, _ expected: Value, _ what: String) throws(ContractViolation) {
         guard actual == expected else {
             throw ContractViolation(
                 contract: contract, rule: rule, message: "\(what): expected \(expected), got \(actual)")
         }
+    }
+
+    /// The failure of `body`, which must not succeed.
+    package func failure<Failure: Error>(
+        _ body: () async throws(Failure) -> Void
+    ) async throws(ContractViolation) -> Failure {
+        do throws(Failure) {
+            try await body()
+        } catch {
+            return error
+        }
+        throw ContractViolation(contract: contract, rule: rule, message: "nothing was thrown")
     }
 }

@@ -7,11 +7,15 @@ public struct RecordStoreSubject: Sendable {
     public var row: @Sendable (RecordKey) async throws -> [String: FieldValue]?
     /// Writes fields of a record as the app does; a record that is not there is made.
     public var write: @Sendable (RecordKey, [String: FieldValue]) async throws -> Void
+    /// Lets the disk fail within the next slice, wherever it can; with `false` it works again. `nil` where none can fail.
+    public var failDisk: (@Sendable (Bool) async throws -> Void)?
 
     public init(
         store: any RecordStore, row: @escaping @Sendable (RecordKey) async throws -> [String: FieldValue]?,
-        write: @escaping @Sendable (RecordKey, [String: FieldValue]) async throws -> Void
+        write: @escaping @Sendable (RecordKey, [String: FieldValue]) async throws -> Void,
+        failDisk: (@Sendable (Bool) async throws -> Void)? = nil
     ) {
+        self.failDisk = failDisk
         self.store = store
         self.row = row
         self.write = write
@@ -26,7 +30,7 @@ public enum RecordStoreContract {
         EntitySchema("card", fields: [.parent("idBoard", "board"), .text("name"), .integer("votes", rule: .sum)]),
     ]
 
-    public static let rules: [ContractRule<RecordStoreSubject>] = slices + passes
+    public static let rules: [ContractRule<RecordStoreSubject>] = slices + passes + positions + failing
 
     static func board(_ id: String, _ name: String, _ version: Int64) -> ServerRecord {
         ServerRecord(key: RecordKey("board", id), version: version, fields: ["name": .string(name)])
@@ -38,7 +42,7 @@ public enum RecordStoreContract {
             fields: ["idBoard": .string(board), "name": .string("card \(id)"), "votes": .int(votes)])
     }
 
-    private static func rule(
+    static func rule(
         _ name: String, _ body: @escaping @Sendable (RecordStoreSubject, Expectation) async throws -> Void
     ) -> ContractRule<RecordStoreSubject> {
         ContractRule("RecordStore", name) { subject, expect in

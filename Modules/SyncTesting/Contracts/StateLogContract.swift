@@ -34,5 +34,23 @@ public enum StateLogContract {
             try await subject.put(RecordKey("card", "c"), [one], StateCounts(waiting: 2))
             try expect.equal(await subject.log.counts(for: other), StateCounts(), "the other board")
         },
+        ContractRule("StateLog", "who listens hears of a commit that changed a count, and then finds the new one") {
+            subject, expect in
+            var changes = subject.log.stateChanges().makeAsyncIterator()
+            try await subject.put(RecordKey("board", "a"), [], StateCounts(waiting: 1))
+            try expect.isTrue(await changes.next(isolation: #isolation) != nil, "the stream ended")
+            try expect.equal(await subject.log.counts(for: nil), StateCounts(waiting: 1), "all")
+        },
+        ContractRule("StateLog", "of several commits that nobody heard the newest is kept; each listener hears it") {
+            subject, expect in
+            let (one, other) = (subject.log.stateChanges(), subject.log.stateChanges())
+            try await subject.put(RecordKey("board", "a"), [], StateCounts(waiting: 1))
+            try await subject.put(RecordKey("board", "b"), [], StateCounts(failed: 1))
+            for stream in [one, other] {
+                var iterator = stream.makeAsyncIterator()
+                try expect.isTrue(await iterator.next(isolation: #isolation) != nil, "the stream ended")
+            }
+            try expect.equal(await subject.log.counts(for: nil), StateCounts(failed: 1, waiting: 1), "all")
+        },
     ]
 }

@@ -43,7 +43,7 @@ public final class ScriptedExchange: Exchange, @unchecked Sendable {
         switch line {
         case .answer(let make)?: return try await make(request)
         case .failure(let failure)?: throw failure
-        case nil: throw ExchangeFailure(kind: .network, message: "the exchange is closed", isCancelled: true)
+        case nil: throw .closed
         }
     }
 

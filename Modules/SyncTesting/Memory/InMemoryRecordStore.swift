@@ -12,6 +12,8 @@ public actor InMemoryRecordStore: RecordStore {
     /// What the full pass under way has brought.
     private var brought: Set<RecordKey>?
     private let broadcast = Broadcast()
+    /// What the disk says, and after how many records of a slice.
+    private var failure: (StoreFailure, afterRecords: Int)?
 
     public init(schema: Schema, deviceID: String = "device", deltas: any DeltaCalculation = LastWriterDeltas()) {
         self.schema = schema
@@ -44,6 +46,13 @@ public actor InMemoryRecordStore: RecordStore {
         }
     }
 
+    // MARK: For tests
+
+    /// Slices fail like this from now on, once so many of their records are applied; `nil` ends it.
+    public func failSlices(_ failure: StoreFailure?, afterRecords count: Int = 0) {
+        self.failure = failure.map { ($0, count) }
+    }
+
     // MARK: The seam
 
     public func position() async throws(StoreFailure) -> SyncPosition {
@@ -66,6 +75,14 @@ public actor InMemoryRecordStore: RecordStore {
             return SliceReport(wasDropped: true)
         }
         var report = SliceReport()
+        if let failure {
+            // What was applied before it stands, with the checkpoint at its last version.
+            for record in slice.records.prefix(failure.afterRecords) {
+                take(record, into: &report)
+                present.checkpoint = max(present.checkpoint, record.version)
+            }
+            throw failure.0
+        }
         for record in slice.records { take(record, into: &report) }
         present.checkpoint = max(present.checkpoint, slice.checkpoint)
         broadcast.speak()

@@ -4,8 +4,8 @@ import Foundation
 /// A server that is obviously correct: a dictionary, a log and a key table, speaking PROTOCOL.md's section 1 on values.
 ///
 /// It keeps every accepted write and works out what a record shows from the whole set, so nothing of it depends on the
-/// order of arrival. It serves one account; ``ruling`` lets a test refuse or put off single changes. Lost requests and
-/// answers are a decorator's affair, not its own.
+/// order of arrival. ``ruling`` lets a test refuse or put off single changes. It serves one account, ``ModelAccounts`` several;
+/// requests and answers get lost on the way to it, a ``LossyExchange``. It is everybody's, so ``close()`` does nothing.
 public final class ModelServer: Exchange, @unchecked Sendable {
     // Sendable: `state`, `rule` and `pageLimit` are used under `lock` alone.
 

@@ -49,33 +49,6 @@ private final class Platform: Connectivity, BackgroundTime, @unchecked Sendable 
     var ends: [Bool] { lock.withLock { finished } }
 }
 
-/// A sender that fails as it is told.
-private struct FailingSender: ChangeSender {
-    let failure: ExchangeFailure
-    func send(_ changes: [Change], deviceID: String) async throws(ExchangeFailure) -> [ChangeResult] { throw failure }
-    func probe() async throws(ExchangeFailure) { throw failure }
-}
-
-/// A server that takes every change.
-private final class TakingSender: ChangeSender, @unchecked Sendable {
-    // Sendable: `taken` is used under `lock` alone.
-    private let lock = NSLock()
-    private var taken: [String] = []
-    var ids: [String] { lock.withLock { taken } }
-
-    func send(_ changes: [Change], deviceID: String) async throws(ExchangeFailure) -> [ChangeResult] {
-        lock.withLock { taken += changes.map(\.record.id) }
-        return changes.map {
-            ChangeResult(changeID: $0.id, verdict: .applied(version: 1, overwrote: [:], serverID: nil))
-        }
-    }
-    func probe() async throws(ExchangeFailure) {}
-}
-
-private struct NothingNew: RecordFetcher {
-    func fetch(_ request: DownloadRequest) async throws(ExchangeFailure) {}
-}
-
 @Suite struct GateScenarioTests {
     private static let hour: Int64 = 3_600_000
 
@@ -183,12 +156,14 @@ private struct NothingNew: RecordFetcher {
             #expect(await gate.mayGo(.routine) == .open)
             // A queue of the app's own meets a server that was reached and fails.
             let down = ExchangeFailure(kind: .temporary, status: 503, message: "down", reachedServer: true)
-            let sender = engine.noting(FailingSender(failure: down))
+            let own = engine.noting(ScriptedFetcher(otherwise: .fail(down)) as any RecordFetcher)
             for _ in 0..<5 {
-                await #expect(throws: ExchangeFailure.self) { try await sender.send([], deviceID: "") }
+                await #expect(throws: ExchangeFailure.self) {
+                    try await own.fetch(DownloadRequest(scope: "", priority: 1))
+                }
             }
             #expect(await gate.mayGo(.routine) != .open)
-            let downloads = DownloadQueue(log: InMemoryDownloadLog(), fetcher: NothingNew(), gate: gate)
+            let downloads = DownloadQueue(log: InMemoryDownloadLog(), fetcher: ScriptedFetcher(), gate: gate)
             try await downloads.ask(DownloadRequest(scope: "", priority: 1))
             guard case .closed(_, let cause) = try await downloads.drain(.routine) else {
                 Issue.record("the download queue went past the gate")
@@ -216,7 +191,7 @@ private struct NothingNew: RecordFetcher {
     func runningQueue() throws {
         try inVirtualTime { stage in
             let port = Port(ModelServer(schema: Device.parsed, clock: stage.wall), clock: stage.clock)
-            let (device, sender) = (try stage.device(port), TakingSender())
+            let (device, sender) = (try stage.device(port), ScriptedSender())
             var configuration = EngineConfiguration()
             configuration.conditions = [.contents: .unmetered]
             let engine = engine(stage, device, port, Platform(), configuration)
@@ -227,10 +202,10 @@ private struct NothingNew: RecordFetcher {
                     await engine.uploads.run(sender: engine.noting(sender), gate: engine.gate(for: .contents))
                 }
                 try await stage.pass(.seconds(100))
-                #expect(sender.ids.isEmpty)
+                #expect(sender.arrivals.isEmpty)
                 await engine.noticed(NetworkPath(isReachable: true))
                 try await stage.pass(.seconds(2))
-                #expect(sender.ids == ["b-1"])
+                #expect(sender.arrivals.map(\.change.record.id) == ["b-1"])
                 group.cancelAll()
             }
             try await device.end()

@@ -44,15 +44,15 @@ struct NetworkScenarios {
         let scene = try Scene(kind)
         try await scene.boards(1)
         let queue = scene.queue
-        let server = FakeServer { _, number in number == 1 ? .failure(.offline) : .success(.done) }
+        let server = ScriptedSender { _, number in number == 1 ? .fail(.offline) : .take }
         try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask { await queue.run(sender: server, gate: FakeGate()) }
-            await server.waitForRequests(1)
+            group.addTask { await queue.run(sender: server, gate: GateSwitch()) }
+            await server.waitForArrivals(1)
             await scene.clock.waitForSleepers(1)
-            await queue.run(sender: server, gate: FakeGate())
+            await queue.run(sender: server, gate: GateSwitch())
             let cycle = try await queue.take(urgency: .user)
             #expect(cycle.isNothing)
-            #expect(await server.seen.count == 1)
+            #expect(server.arrivals.count == 1)
             await queue.wake(.user)
             for await counts in queue.counts() where counts.waiting + counts.inFlight == 0 { break }
             group.cancelAll()
@@ -271,17 +271,17 @@ struct NetworkScenarios {
         let scene = try Scene(kind)
         try await scene.boards(1)
         let queue = scene.queue
-        let server = FakeServer { _, number in number == 1 ? .failure(.timeout) : .success(.done) }
+        let server = ScriptedSender { _, number in number == 1 ? .fail(.timeout) : .take }
         await withTaskGroup(of: Void.self) { group in
-            group.addTask { await queue.run(sender: server, gate: FakeGate()) }
-            await server.waitForRequests(1)
+            group.addTask { await queue.run(sender: server, gate: GateSwitch()) }
+            await server.waitForArrivals(1)
             await scene.clock.waitForSleepers(1)
             // The new interface is up: everybody says so at once.
             for _ in 0..<20 { await queue.wake(.user) }
             for await counts in queue.counts() where counts.waiting + counts.inFlight == 0 { break }
             group.cancelAll()
         }
-        let seen = await server.seen
+        let seen = server.arrivals.map(\.change)
         #expect(seen.count == 2 && seen[0] == seen[1])
         try await scene.expectNothingLeft()
     }

@@ -294,7 +294,7 @@ struct QueueScenarios {
         let busy = BusySender(scene, seed: seed)
         await withTaskGroup(of: Void.self) { group in
             let queue = scene.queue
-            group.addTask { await queue.run(sender: busy, gate: FakeGate()) }
+            group.addTask { await queue.run(sender: busy, gate: GateSwitch()) }
             for await counts in queue.counts() where counts.waiting + counts.inFlight == 0 { break }
             group.cancelAll()
         }
@@ -330,23 +330,23 @@ struct QueueScenarios {
     func rescheduled(kind: LogKind) async throws {
         let scene = try Scene(kind)
         let (queue, clock) = (scene.queue, scene.clock)
-        let server = FakeServer { _, number in number == 1 ? .failure(.offline) : .success(.done) }
+        let server = ScriptedSender { _, number in number == 1 ? .fail(.offline) : .take }
         try await scene.boards(1)
         try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask { await queue.run(sender: server, gate: FakeGate()) }
-            await server.waitForRequests(1)
+            group.addTask { await queue.run(sender: server, gate: GateSwitch()) }
+            await server.waitForArrivals(1)
             await clock.waitForSleepers(1)
             // Nothing else happens: no write, no restart, no word of the app.
             clock.advance(by: .seconds(1))
-            await server.waitForRequests(2)
+            await server.waitForArrivals(2)
             for number in 0..<100 {
                 try await scene.write(.board("later\(number)"))
-                await server.waitForRequests(number + 3)
+                await server.waitForArrivals(number + 3)
             }
             for await counts in queue.counts() where counts.waiting + counts.inFlight == 0 { break }
             group.cancelAll()
         }
-        let seen = await server.seen
+        let seen = server.arrivals.map(\.change)
         #expect(seen.count == 102 && seen[0].id == seen[1].id)
         try await scene.expectNothingLeft()
     }

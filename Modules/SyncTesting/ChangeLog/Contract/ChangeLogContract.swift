@@ -10,7 +10,7 @@ public enum ChangeLogContract {
 
     /// All rules.
     public static let rules: [ContractRule<ChangeLogSubject>] =
-        claiming + merging + settling + refusing + repairing + retryingMany + cancelling
+        claiming + merging + settling + refusing + repairing + retryingMany + cancelling + behindOthers
 
     static func rule(
         _ name: String, _ body: @escaping @Sendable (ChangeLogSubject, Expectation) async throws -> Void
