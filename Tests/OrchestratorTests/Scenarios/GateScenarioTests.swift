@@ -190,9 +190,10 @@ private final class Activities: @unchecked Sendable {
             try await withThrowingTaskGroup(of: Void.self) { group in
                 let statuses = await engine.statuses()
                 group.addTask { for await status in statuses { seen.note(status.activity) } }
-                _ = try await device.store.lease(holder: "other", seconds: 5)
+                _ = try await device.store.lease(holder: "other", seconds: 30)
                 #expect(await engine.syncNow().end == .leaseHeld)
-                try await stage.pass(.seconds(6))
+                try await device.store.release(holder: "other")
+                try await stage.pass(.seconds(3))
                 await engine.noticed(NetworkPath(isReachable: false))
                 guard case .notNow = await engine.runOnce(deadline: .seconds(5)).end else {
                     Issue.record("it was not held")
