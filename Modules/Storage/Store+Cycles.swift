@@ -51,6 +51,7 @@ extension Store {
     /// Gives the lease back, and notes how the cycle went, in one transaction.
     /// - Parameters:
     ///   - summary: what is kept of the cycle, as JSON; `nil` keeps nothing of it.
+    ///   - waiting: what is kept in its place where not everything is in step.
     ///   - keeping: how many cycles are kept; the oldest go.
     ///   - endsPage: the page that is marked came to its end, as ``endPage()`` says.
     ///   - ifStill: only where nobody has written anything since the cycle began.
@@ -58,8 +59,8 @@ extension Store {
     ///   written and it is to be done only if not: the lease is kept then.
     @discardableResult
     public func release(
-        holder: String, noting summary: String?, at milliseconds: Int64, keeping: Int, endsPage: Bool = false,
-        ifStill: Bool = false
+        holder: String, noting summary: String?, whereWaiting waiting: String? = nil, at milliseconds: Int64,
+        keeping: Int, endsPage: Bool = false, ifStill: Bool = false
     ) throws(StoreFailure) -> CycleClosing? {
         if endsPage { pageDeaths.end() }
         let stood = stood
@@ -76,7 +77,7 @@ extension Store {
             let row = try RawStatement(db, "INSERT INTO sync_cycle (at, summary) VALUES (?, ?)")
             row.begin()
             row.add(milliseconds)
-            row.add(summary)
+            row.add(closing.isInStep ? summary : waiting ?? summary)
             try row.run()
             let old = try RawStatement(db, "DELETE FROM sync_cycle WHERE number <= ?")
             old.begin()
@@ -144,6 +145,9 @@ public struct CycleClosing: Sendable, Hashable {
         self.queue = queue
         self.held = held
     }
+
+    /// Nothing is unsent, set aside or held.
+    package var isInStep: Bool { queue.isEmpty && held == 0 }
 }
 
 /// One cycle as it was noted.

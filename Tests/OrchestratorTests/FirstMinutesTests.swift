@@ -30,6 +30,9 @@ import Transport
         let cases: [(entities: [EntitySchema], tables: String?, says: String)] = [
             ([card], "CREATE TABLE card (id TEXT, name TEXT)", "make it the primary key"),
             ([card], "CREATE TABLE other (id TEXT PRIMARY KEY)", "create it first"),
+            ([card], "CREATE TABLE card (id INTEGER PRIMARY KEY, name TEXT)", "“id TEXT PRIMARY KEY NOT NULL”"),
+            ([card], "CREATE TABLE card (name TEXT, id integer NOT NULL, PRIMARY KEY (id))", "“id TEXT PRIMARY KEY"),
+            ([card], "CREATE TABLE card (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT)", "“id TEXT PRIMARY KEY"),
             (
                 [card], "CREATE TABLE card (id TEXT PRIMARY KEY, title TEXT)",
                 "no column “name”; add it, or declare another"
@@ -53,7 +56,10 @@ import Transport
             let found = try words(entities, tables: tables)
             #expect(found.contains(says), "\(found)")
         }
-        #expect(try words([card], tables: "CREATE TABLE card (id TEXT PRIMARY KEY, name TEXT)").isEmpty)
+        // SQLite fills none of these by itself.
+        for key in ["id TEXT PRIMARY KEY", "id INT PRIMARY KEY", "id TEXT UNIQUE, n INTEGER PRIMARY KEY NOT NULL"] {
+            #expect(try words([card], tables: "CREATE TABLE card (name TEXT, \(key))").isEmpty, "\(key)")
+        }
     }
 
     @Test(

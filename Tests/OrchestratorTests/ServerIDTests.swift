@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import HTTPTypes
 import Orchestrator
 import Storage
@@ -138,6 +139,59 @@ struct ServerIDTests {
         #expect(card.count == 1 && card[0].contains("Beans") && card[0].contains("c-1") && card[0].contains("l-1"))
         try await a.end()
         try await b.end()
+        try service.close()
+        try FileManager.default.removeItem(at: folder)
+    }
+
+    @Test(
+        "IDS-01 after the server named a record and the app was started anew, edits and children go under its id alone")
+    func afterAStart() async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("ids-\(UUID().uuidString)")
+        let service = try service(in: folder)
+        let http = ServiceHTTP(service)
+        let first = try device(http, seed: 1)
+        try await first.write("INSERT INTO board (id, name) VALUES ('board-here', 'Garden')")
+        for name in ["A", "B", "C"] { try await first.write("UPDATE board SET name = '\(name)'") }
+        try await first.write("INSERT INTO list (id, name, idBoard) VALUES ('list-here', 'Sowing', 'board-here')")
+        #expect(try await first.engine.sync(for: .seconds(30)).isInStep)
+        let path = first.store.database.path
+        try await first.store.close()
+        let sent = http.requests.count
+
+        var settings = StoreConfiguration()
+        settings.clock = ManualWallClock()
+        settings.executor = FileExecutor()
+        let store = try Store(path: path, schema: Device.parsed, configuration: settings)
+        let map = LateMap()
+        map.store = store
+        let engine = SyncEngine(
+            store: store,
+            exchange: IDTranslatingExchange(
+                try BatchExchange(endpoint: "https://localhost", http: http), schema: Device.parsed, translation: map),
+            wallClock: ManualWallClock())
+        let names: Set<RecordKey> = [RecordKey("board", "board-here"), RecordKey("list", "list-here")]
+        let mapped = try store.serverIDs(of: names)
+        #expect(Set(mapped.keys) == names)
+        try await store.write { db in
+            try db.execute(
+                sql: """
+                    UPDATE board SET name = 'Kitchen garden';
+                    UPDATE list SET name = 'Planting';
+                    INSERT INTO list (id, name, idBoard) VALUES ('other-list', 'Harvest', 'board-here');
+                    INSERT INTO card (id, name, idList) VALUES ('new-card', 'Peas', 'list-here');
+                    """)
+        }
+        #expect(try await engine.sync(for: .seconds(30)).isInStep)
+        let bodies = http.requests.dropFirst(sent)
+        #expect(bodies.contains { $0.contains("Harvest") } && bodies.contains { $0.contains("Peas") })
+        for (key, id) in mapped {
+            #expect(!bodies.contains { $0.contains(key.id) }, "\(key)")
+            #expect(bodies.contains { $0.contains("\"\(id)\"") }, "\(key)")
+        }
+        let lists = try await store.database.read { try String.fetchAll($0, sql: "SELECT id FROM list ORDER BY id") }
+        #expect(lists == ["list-here", "other-list"], "inside the app no id changes")
+        try await store.close()
+        try FileManager.default.removeItem(at: URL(fileURLWithPath: path).deletingLastPathComponent())
         try service.close()
         try FileManager.default.removeItem(at: folder)
     }

@@ -1,5 +1,6 @@
 import HTTPTypes
 import SyncCore
+import SyncTesting
 import Testing
 
 @testable import Transport
@@ -20,6 +21,7 @@ struct CallTests {
         }
 
         func token() async throws -> Token? { value }
+        func signIn(_ token: Token) { value = token }
 
         func refresh(_ old: Token?) async throws -> Token? {
             refreshes += 1
@@ -109,6 +111,88 @@ struct CallTests {
             #expect(await credentials.refreshes == 1)
             #expect(http.requests.count <= 2)
         }
+    }
+
+    @Test("SCH-11 who waits for another's renewal leaves it when it is cancelled; the renewal goes on for the others")
+    func givenUp() throws {
+        let executor = SeededExecutor(seed: 1)
+        let clock = executor.clock
+        try executor.complete {
+            let credentials = CountingCredentials(Token(value: "old"), next: [Token(value: "new")]) {
+                do { try await clock.sleep(for: .seconds(60)) } catch { Issue.record("the renewal was cancelled") }
+            }
+            let bearer = BearerAuthentication(credentials: credentials, account: nil, clock: clock)
+            let plain = HTTPRequest(method: .get, scheme: "https", authority: "a.example", path: "/")
+            let refused = try await bearer.authenticate(plain, body: [])
+            await withTaskGroup(of: Void.self) { group in
+                group.addTask { #expect(await Self.renewed(bearer, refused) == nil) }
+                try? await clock.sleep(for: .seconds(1))
+                group.addTask { #expect(await Self.renewed(bearer, refused) == nil) }
+                let failure = await withTaskGroup(of: HTTPFailure?.self) { impatient in
+                    impatient.addTask { await Self.renewed(bearer, refused) }
+                    try? await clock.sleep(for: .seconds(5))
+                    impatient.cancelAll()
+                    return await impatient.next() ?? nil
+                }
+                #expect(failure?.kind == .cancelled)
+                #expect(clock.now.elapsed == .seconds(6))
+                await group.waitForAll()
+            }
+            #expect(clock.now.elapsed == .seconds(60))
+            #expect(await credentials.refreshes == 1)
+        }
+    }
+
+    private static func renewed(_ bearer: BearerAuthentication, _ request: HTTPRequest) async -> HTTPFailure? {
+        do throws(HTTPFailure) {
+            #expect(try await bearer.renew(after: request))
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    @Test(
+        "SEC-03 refused for hours: credentials that bring nothing, or what is refused too, are asked ever more seldom",
+        arguments: [true, false])
+    func refusedForHours(bringsNew: Bool) throws {
+        let executor = SeededExecutor(seed: 1)
+        let clock = executor.clock
+        try executor.complete {
+            let http = self.server(accepting: "right")
+            let fresh = (0..<1_000).map { bringsNew ? Token(value: "new-\($0)") : nil }
+            let credentials = CountingCredentials(Token(value: "old"), next: fresh)
+            let exchange = try Sample.exchange(http, credentials: credentials, clock: clock)
+            // A pull each period for six hours.
+            for _ in 0..<720 {
+                let failure = await failure { try await exchange.exchange(Sample.request()) }
+                #expect(failure?.kind == .authentication)
+                try await clock.sleep(for: .seconds(30))
+            }
+            // 1, 2, 4 … 60 min apart.
+            #expect((6...13).contains(await credentials.refreshes))
+            // The user has signed in again.
+            await credentials.signIn(Token(value: "right"))
+            _ = try await exchange.exchange(Sample.request())
+        }
+    }
+
+    @Test("SEC-01 a token that was accepted and ran out is renewed at once, however soon")
+    func runsOut() async throws {
+        let accepted = Locked("t0")
+        let http = ScriptedHTTP { request, _ in
+            request.headerFields[.authorization] == "Bearer \(accepted.withLock { $0 })"
+                ? .of(200, Sample.answer()) : .problem(401, "unauthorized")
+        }
+        let credentials = CountingCredentials(
+            Token(value: "t0"), next: (1...10).map { Token(value: "t\($0)") })
+        let exchange = try Sample.exchange(http, credentials: credentials)
+        for number in 1...10 {
+            _ = try await exchange.exchange(Sample.request())
+            accepted.withLock { $0 = "t\(number)" }
+            _ = try await exchange.exchange(Sample.request())
+        }
+        #expect(await credentials.refreshes == 10)
     }
 
     @Test("SEC-12 a token of another account is never sent, nor one that comes as a new one")

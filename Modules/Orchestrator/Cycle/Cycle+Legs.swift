@@ -69,7 +69,7 @@ extension SyncEngine {
                     try await queue.putBack(ahead)
                     return Leg(claim: claim, asked: asked, answer: answer)
                 }
-                noteSuccess()
+                await noteSuccess()
                 report.bytesSent += got.bytesSent
                 report.bytesReceived += got.bytesReceived
                 report.count(got.results)
@@ -112,6 +112,8 @@ extension SyncEngine {
     }
 
     private func noteRequest(_ request: ExchangeRequest, _ report: inout CycleReport) -> Int64 {
+        // Not before: what finds the gate closed, or another process at work, is not shown as syncing (I8).
+        if report.requests == 0 { update { $0.activity = .syncing } }
         report.requests += 1
         report.sent += request.changes.count
         return wallClock.nowMilliseconds

@@ -15,6 +15,11 @@ extension SyncEngine {
             report.end = .notNow(untilMilliseconds: nil, cause: "paused")
             return report
         }
+        await learnPath(for: .records)
+        guard !Task.isCancelled else {
+            report.end = .cancelled
+            return report
+        }
         // Before anything is written: a closed gate costs nothing.
         let answer = gate.enter(.records, urgency, at: moment)
         isHeldByGate = answer != .open
@@ -60,16 +65,22 @@ extension SyncEngine {
     private func close(_ beginning: Beginning, _ report: inout CycleReport) async throws(StoreFailure) -> Bool {
         let (endsPage, ifStill) = (markedPage != nil || isPageToEnd, isLookLeft)
         (markedPage, isPageToEnd, isLookLeft) = (nil, false, false)
-        var record: CycleRecord?
+        var (inStep, waiting): (String?, String?) = (nil, nil)
         if report.requests > 0 {
-            if report.end != .complete { await learnLastSynced() }
-            record = CycleRecord(
-                beginning, report, now: watch.milliseconds(), isPullOwed: isPullOwed,
-                synced: status.lastSyncedMilliseconds)
+            if report.end != .complete || !status.queue.isEmpty { await learnLastSynced() }
+            let now = watch.milliseconds()
+            func text(isWaiting: Bool) -> String {
+                CycleRecord(
+                    beginning, report, now: now, isPullOwed: isPullOwed, synced: status.lastSyncedMilliseconds,
+                    isWaiting: isWaiting
+                ).text
+            }
+            inStep = text(isWaiting: false)
+            if report.end == .complete { waiting = text(isWaiting: true) }
         }
         report.closing = try await store.release(
-            holder: holder, noting: record?.text, at: beginning.wall, keeping: configuration.keptCycles,
-            endsPage: endsPage, ifStill: ifStill)
+            holder: holder, noting: inStep, whereWaiting: waiting, at: beginning.wall,
+            keeping: configuration.keptCycles, endsPage: endsPage, ifStill: ifStill)
         return !ifStill || report.closing != nil
     }
 
@@ -208,7 +219,7 @@ extension SyncEngine {
             answer = try leg.answer.get()
             try check(answer, against: position)
         } catch {
-            note(error, probe: cycleProbe)
+            await note(error, probe: cycleProbe)
             // Not with the user's urgency: what failed just now is tried again in another cycle, not at once.
             if let claim { take = try await queue.settle(claim, failure: error, urgency: .routine) }
             if claim == nil, !error.isCancelled {
@@ -221,7 +232,7 @@ extension SyncEngine {
             if gate.breaker.state != .closed, !error.isCancelled { return .finish(.exchange(error)) }
             return step
         }
-        noteSuccess()
+        await noteSuccess()
         gate.asked(pauseSeconds: answer.backoffSeconds ?? 0, cause: "the server asked for a pause", at: moment)
         report.bytesSent += answer.bytesSent
         report.bytesReceived += answer.bytesReceived

@@ -1,3 +1,4 @@
+import Logging
 public import Storage
 public import SyncCore
 
@@ -21,13 +22,18 @@ public struct CycleRecord: Sendable, Hashable {
     public var isPulled: Bool
     /// A push failed, or was too slow, and took the pull along: the next cycle asks first (decision 330).
     public var isPullOwed: Bool
+    /// It was complete, and left something that is not in step: changes that wait or are set aside, records that are held.
+    public var isWaiting: Bool
     /// When everything was last known to be in step, by this cycle or before it; `nil` where that is not known.
     public var lastSyncedMilliseconds: Int64?
     /// Figures by name, without those that are 0: `sent`; by verdict `acknowledged`, `merged`, `conflicts`, `refused`,
     /// `postponed`; `received`, `held`, `removed`, `requests`, `bytesSent`, `bytesReceived`.
     public var counts: [String: Int64]
 
-    init(_ beginning: Beginning, _ report: CycleReport, now: Int64, isPullOwed: Bool, synced: Int64?) {
+    init(
+        _ beginning: Beginning, _ report: CycleReport, now: Int64, isPullOwed: Bool, synced: Int64?,
+        isWaiting: Bool = false
+    ) {
         number = 0
         atMilliseconds = beginning.wall
         cause = beginning.cause.rawValue
@@ -35,6 +41,7 @@ public struct CycleRecord: Sendable, Hashable {
         end = report.end.name
         isPulled = report.isPulled
         self.isPullOwed = isPullOwed
+        self.isWaiting = isWaiting && report.end == .complete
         lastSyncedMilliseconds = synced
         // An answer's own words may hold anything; the class and the status are enough here.
         message = report.end == .complete ? nil : report.end.shortCause
@@ -55,6 +62,7 @@ public struct CycleRecord: Sendable, Hashable {
         // Records of earlier versions do not say it.
         isPulled = members["pulled"].map { $0 == true } ?? (end == "complete")
         isPullOwed = members["owed"] == true
+        isWaiting = members["waiting"] == true
         durationMilliseconds = duration
         if case .int(let time)? = members["synced"] { lastSyncedMilliseconds = time }
         if case .string(let text)? = members["message"] { message = text }
@@ -65,9 +73,9 @@ public struct CycleRecord: Sendable, Hashable {
         noteSynced()
     }
 
-    /// A complete one says by itself when all was in step.
+    /// A complete one says by itself when all was in step, if it left nothing.
     private mutating func noteSynced() {
-        guard end == CycleEnd.complete.name else { return }
+        guard end == CycleEnd.complete.name, !isWaiting else { return }
         lastSyncedMilliseconds = max(lastSyncedMilliseconds ?? .min, atMilliseconds + durationMilliseconds)
     }
 
@@ -109,9 +117,13 @@ public struct CycleRecord: Sendable, Hashable {
         }
         writer.key("pulled")
         writer.bool(isPulled)
-        if end != CycleEnd.complete.name, let lastSyncedMilliseconds {
+        if end != CycleEnd.complete.name || isWaiting, let lastSyncedMilliseconds {
             writer.key("synced")
             writer.int(lastSyncedMilliseconds)
+        }
+        if isWaiting {
+            writer.key("waiting")
+            writer.bool(true)
         }
         writer.endObject()
         return String(decoding: writer.takeBytes(), as: UTF8.self)
@@ -130,6 +142,18 @@ extension CycleReport {
         var counts: [String: Int64] = [:]
         for (name, figure) in figures where figure != 0 { counts[name] = Int64(figure) }
         return counts
+    }
+}
+
+extension CycleReport {
+    /// What a log is told of it: no word of an answer's or of a record's.
+    func logged(_ cause: Scheduler.Trigger, milliseconds: Int64) -> Logger.Metadata {
+        var metadata: Logger.Metadata = [
+            "cause": "\(cause.rawValue)", "end": "\(end.name)", "milliseconds": "\(milliseconds)",
+        ]
+        if end != .complete, let words = end.shortCause, words != end.name { metadata["message"] = "\(words)" }
+        for (name, figure) in counts { metadata[name] = "\(figure)" }
+        return metadata
     }
 }
 

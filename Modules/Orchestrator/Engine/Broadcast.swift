@@ -4,6 +4,7 @@
 struct Broadcast<Element: Sendable>: Sendable {
     private var listeners: [Int: AsyncStream<Element>.Continuation] = [:]
     private var next = 0
+    private var isFinished = false
     private(set) var newest: Element?
     private let keepsNewest: Bool
     private let policy: AsyncStream<Element>.Continuation.BufferingPolicy
@@ -17,6 +18,10 @@ struct Broadcast<Element: Sendable>: Sendable {
     mutating func stream() -> AsyncStream<Element> {
         let (stream, continuation) = AsyncStream.makeStream(of: Element.self, bufferingPolicy: policy)
         if keepsNewest, let newest { continuation.yield(newest) }
+        guard !isFinished else {
+            continuation.finish()
+            return stream
+        }
         listeners[next] = continuation
         next += 1
         return stream
@@ -29,7 +34,9 @@ struct Broadcast<Element: Sendable>: Sendable {
         }
     }
 
+    /// Ends all streams, and each that is asked for from then on after its newest value.
     mutating func finish() {
+        isFinished = true
         for (_, continuation) in listeners.sorted(by: { $0.key < $1.key }) { continuation.finish() }
         listeners = [:]
     }

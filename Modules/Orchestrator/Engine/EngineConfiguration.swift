@@ -37,6 +37,8 @@ public struct EngineConfiguration: Sendable {
     public var conditions: [SyncGate.Lane: SyncGate.Conditions]
     /// How long a platform is believed that says there is no network, before it is tried all the same.
     public var longestDoubt: Duration
+    /// How long a platform that was given is waited for to say how the device is connected, where a lane's conditions go by that.
+    public var longestPathWait: Duration
     /// How often time in the background is taken.
     public var background: BackgroundBudget
     /// ``SyncEngine/runOnce(deadline:)`` gives a request up so long before the deadline (a fifth of a short one), so that
@@ -52,7 +54,8 @@ public struct EngineConfiguration: Sendable {
         fleetSpread: Duration = .seconds(10), comparison: Duration? = .seconds(86_400), keptCycles: Int = 100,
         hintPause: Duration = .seconds(1), longestHintPause: Duration = .seconds(60),
         conditions: [SyncGate.Lane: SyncGate.Conditions] = [:], longestDoubt: Duration = .seconds(300),
-        background: BackgroundBudget = BackgroundBudget(), deadlineReserve: Duration = .seconds(1)
+        longestPathWait: Duration = .seconds(1), background: BackgroundBudget = BackgroundBudget(),
+        deadlineReserve: Duration = .seconds(1)
     ) {
         self.pageLimit = pageLimit
         self.sliceRecords = sliceRecords
@@ -71,6 +74,7 @@ public struct EngineConfiguration: Sendable {
         self.longestHintPause = longestHintPause
         self.conditions = conditions
         self.longestDoubt = longestDoubt
+        self.longestPathWait = longestPathWait
         self.background = background
         self.deadlineReserve = deadlineReserve
     }

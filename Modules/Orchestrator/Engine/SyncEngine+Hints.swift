@@ -22,7 +22,11 @@ extension SyncEngine {
                 if error.isCancelled { return }
                 cause = error.description
                 logged = error.redacted
-                floor = Int64(max(error.retryAfterSeconds ?? 0, error.backoffSeconds ?? 0) * 1_000)
+                let asked = max(error.retryAfterSeconds ?? 0, error.backoffSeconds ?? 0)
+                floor = Int64(min(asked, 86_400) * 1_000)
+                // A pause is asked for on any answer, and binds every request.
+                gate.asked(pauseSeconds: asked, cause: cause, at: moment)
+                await keepPause(of: error)
             }
             // One that lived longer than its pause would be begins a new row of failures; who takes streams and ends them at
             // once is asked ever more seldom.

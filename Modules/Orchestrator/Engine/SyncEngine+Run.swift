@@ -77,16 +77,16 @@ extension SyncEngine {
             if let next, next <= now {
                 _ = await serialized(scheduler.isUserWaiting ? .user : .routine)
             } else {
-                await wait(next.map { .milliseconds($0 - now) })
+                await wait(for: wakeUp, next.map { .milliseconds($0 - now) })
             }
         }
     }
 
-    /// Waits for the schedule to change, or so long.
-    private func wait(_ limit: Duration?) async {
-        guard let limit else { return await wakeUp.wait() }
+    /// Waits for a signal, or so long.
+    func wait(for signal: Signal, _ limit: Duration?) async {
+        guard let limit else { return await signal.wait() }
         await withTaskGroup(of: Void.self) { group in
-            group.addTask { [wakeUp] in await wakeUp.wait() }
+            group.addTask { await signal.wait() }
             group.addTask { _ = await self.slept(limit) }
             await group.next()
             group.cancelAll()

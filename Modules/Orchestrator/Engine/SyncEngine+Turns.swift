@@ -17,6 +17,7 @@ extension SyncEngine {
         if isCycling {
             let turn = Turn(urgency)
             line.append(turn)
+            if urgency == .user { hurry.set() }
             switch await turn.wait() {
             case .served(let report): return report
             case .givenUp:
@@ -26,13 +27,14 @@ extension SyncEngine {
             }
         }
         isCycling = true
+        if urgency == .routine { await keepDistance() }
         guard !Task.isCancelled else {
             passOn()
             return .givenUp
         }
+        let isUsers = urgency == .user || isUserWaiting
         let served = line
         line = []
-        let isUsers = urgency == .user || served.contains { $0.urgency == .user }
         let (urgency, cause) = (isUsers ? Urgency.user : .routine, cause ?? (isUsers ? .user : nil))
         // No step between engine, queue, store and request wakes another thread, where the store has one to share.
         let report =
@@ -45,17 +47,36 @@ extension SyncEngine {
         } else {
             for turn in served { turn.end(.served(report)) }
         }
-        passOn()
+        passOn(isPulled: report.isPulled)
         return report
     }
 
+    /// Waits until this start is far enough from the last one; it serves all who stand in the line by then. The user's
+    /// wish does not wait, nor does who waits beside it.
+    private func keepDistance() async {
+        while !Task.isCancelled, !isUserWaiting {
+            let left = scheduler.distance(at: watch.milliseconds())
+            guard left > 0 else { return }
+            showRest()
+            await wait(for: hurry, .milliseconds(left))
+        }
+    }
+
+    /// The next cycle is the user's wish, or serves it.
+    private var isUserWaiting: Bool { scheduler.isUserWaiting || line.contains { $0.urgency == .user } }
+
+    private func showRest() { update { $0.activity = isPaused ? .paused : .idle } }
+
     /// The first in the line who still wants it runs the next cycle.
-    private func passOn() {
+    /// - Parameter isPulled: a cycle ended just now, and asked for everything.
+    private func passOn(isPulled: Bool = false) {
         while !line.isEmpty {
             if line.removeFirst().end(.lead) { return }
         }
         isCycling = false
-        update { $0.activity = isPaused ? .paused : .idle }
+        showRest()
+        // A hint may have come since the cycle looked for the last time, on its way here from the store's thread.
+        if isPulled { followHints() }
         // Who waits for the schedule looks at it again.
         wakeUp.set()
     }
@@ -64,7 +85,6 @@ extension SyncEngine {
         let (began, wall) = (watch.milliseconds(), wallClock.nowMilliseconds)
         if cause == nil, urgency == .routine, let refused = await refusedRound(at: began) { return refused }
         let due = scheduler.started(at: began)
-        update { $0.activity = .syncing }
         hinted = 0
         let report = await cycle(
             // One that the schedule began, with somebody who waits for it.
@@ -77,14 +97,14 @@ extension SyncEngine {
         // The jitter comes on top of the least distance between two starts, or half a fleet would wait for that.
         let earliest = max(now, began + configuration.intervals.minimumInterval)
         scheduler.ended(holdUntil: next.hold.map { earliest + $0 }, wakeAt: next.wake.map { now + $0 })
+        let isInStep = await isInStep(report)
         update {
             $0.lastEnd = report.end
-            if report.end == .complete {
+            if isInStep {
                 $0.lastSyncedMilliseconds = max($0.lastSyncedMilliseconds ?? .min, wallClock.nowMilliseconds)
             }
         }
-        metrics.ended(report, cause: cause ?? due, milliseconds: now - began)
-        send(.cycleEnded(report))
+        tellEnd(report, cause ?? due, milliseconds: now - began)
         // One that could not ask is tried again in any case.
         if report.isPulled { followHints() }
         return report
@@ -92,11 +112,32 @@ extension SyncEngine {
 }
 
 extension SyncEngine {
+    /// Whether everything is in step: what a complete cycle leaves in the queue, or held, is not.
+    private func isInStep(_ report: CycleReport) async -> Bool {
+        guard report.end == .complete else { return false }
+        do throws(StoreFailure) { return try await closing(of: report).isInStep } catch {
+            logger.error("the queue was not counted", metadata: ["failure": "\(error.redacted)"])
+            return false
+        }
+    }
+
+    private func tellEnd(_ report: CycleReport, _ cause: Scheduler.Trigger, milliseconds: Int64) {
+        metrics.ended(report, cause: cause, milliseconds: milliseconds)
+        // One that was held back did nothing, and may be held back each period.
+        logger.log(
+            level: report.requests > 0 ? .info : .debug, "cycle ended",
+            metadata: report.logged(cause, milliseconds: milliseconds))
+        send(.cycleEnded(report))
+    }
+
     /// When everything was last in step, if that was before this run of the program.
     func learnLastSynced() async {
         guard status.lastSyncedMilliseconds == nil else { return }
         do throws(StoreFailure) {
-            guard let synced = try await store.recentCycles(limit: 1).first?.lastSyncedMilliseconds else { return }
+            // A cycle that could not tell says nothing of it; one before it may.
+            var known = try await store.recentCycles(limit: 1).first?.lastSyncedMilliseconds
+            if known == nil { known = try await store.recentCycles().compactMap(\.lastSyncedMilliseconds).max() }
+            guard let synced = known else { return }
             update { $0.lastSyncedMilliseconds = max($0.lastSyncedMilliseconds ?? .min, synced) }
         } catch {
             logger.error("the last sync was not read", metadata: ["failure": "\(error.redacted)"])
@@ -127,8 +168,7 @@ extension SyncEngine {
         }
         scheduler.forgetBackground()
         update { $0.lastEnd = report.end }
-        metrics.ended(report, cause: .background, milliseconds: 0)
-        send(.cycleEnded(report))
+        tellEnd(report, .background, milliseconds: 0)
         return report
     }
 }

@@ -37,6 +37,8 @@ public actor SyncEngine {
     var isHeldByGate = false
     /// Handlers were told, or offered in this cycle, what is kept for them up to this place.
     var toldUpTo: Int64 = 0
+    /// Whether the platform's word on the link is followed.
+    var pathFollowing = PathFollowing.none
     /// What handlers built for changes that are no more was dropped once since the engine was made.
     var arePayloadsPruned = false
     var scheduler: Scheduler
@@ -82,6 +84,8 @@ public actor SyncEngine {
     var cycleProbe: CircuitBreaker.State?
     /// Wakes the loop of ``run()`` to look at the schedule.
     let wakeUp = Signal()
+    /// Tells who waits for its distance from the last cycle that the user wants one.
+    let hurry = Signal()
     /// Ends ``run()``.
     let stopping = Signal()
     private var statusStreams = Broadcast<SyncStatus>(keepsNewest: true, policy: .bufferingNewest(1))
@@ -156,6 +160,7 @@ public actor SyncEngine {
 
     /// One cycle that ends before the deadline in a clean state: what is under way then is given up and sent again later.
     ///
+    /// It begins no sooner than the least distance after the last start, and is `cancelled` where its time is over before that.
     /// A handler of the app's that goes on though its task is cancelled is waited for: nothing of a cycle outlives the call.
     @discardableResult
     public func runOnce(deadline: Duration) async -> CycleReport {
@@ -194,7 +199,7 @@ public actor SyncEngine {
     }
 
     /// How the queue stands: as the cycle left it, where it says so.
-    private func closing(of report: CycleReport?) async throws(StoreFailure) -> CycleClosing {
+    func closing(of report: CycleReport?) async throws(StoreFailure) -> CycleClosing {
         if let closing = report?.closing { return closing }
         return CycleClosing(queue: try await store.summary(), held: try await store.position().held)
     }
@@ -211,6 +216,7 @@ public actor SyncEngine {
         }
         scheduler.trigger(trigger, at: now, spread: spread)
         wakeUp.set()
+        if trigger == .user { hurry.set() }
     }
 
     /// Ends ``run()``; a request of its own that is under way is given up, and its changes are sent again later.
@@ -221,13 +227,13 @@ public actor SyncEngine {
     /// No cycle starts by itself until ``resume()``.
     public func pause() {
         isPaused = true
-        update { $0.activity = isCycling ? .syncing : .paused }
+        update { if $0.activity != .syncing { $0.activity = .paused } }
     }
 
     /// Goes on after ``pause()``, at once.
     public func resume() {
         isPaused = false
-        update { $0.activity = isCycling ? .syncing : .idle }
+        update { if $0.activity != .syncing { $0.activity = .idle } }
         trigger(.reconnected)
     }
 
@@ -290,6 +296,12 @@ public actor SyncEngine {
         guard next != status else { return }
         status = next
         statusStreams.send(next)
+    }
+
+    /// Who listens comes to an end, and so does who listens from then on.
+    func finishStreams() {
+        statusStreams.finish()
+        eventStreams.finish()
     }
 
     func send(_ event: SyncEvent) {

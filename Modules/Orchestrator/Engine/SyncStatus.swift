@@ -4,9 +4,9 @@ public import SyncCore
 public struct SyncStatus: Sendable, Hashable {
     /// What the engine is at.
     public enum Activity: Sendable, Hashable {
-        /// No cycle is at work.
+        /// No cycle is at work, or none that has asked the server yet.
         case idle
-        /// A cycle is at work.
+        /// A cycle is at work: its first request has left.
         case syncing
         /// None is, and none starts by itself before ``SyncEngine/resume()``.
         case paused
@@ -19,7 +19,8 @@ public struct SyncStatus: Sendable, Hashable {
     public var queue: QueueSummary
     /// How the last cycle ended; `nil` before the first.
     public var lastEnd: CycleEnd?
-    /// When everything was last known to be in step, milliseconds since 1970; never goes back.
+    /// When everything was last known to be in step, milliseconds since 1970; never goes back. A complete cycle after which
+    /// changes wait, or are set aside, or records are held, does not count.
     public var lastSyncedMilliseconds: Int64?
 
     public init(

@@ -17,6 +17,6 @@ public struct SyncSummary: Sendable, Hashable {
 
     /// Nothing is unsent, set aside or held, and the pull is complete.
     public var isInStep: Bool {
-        report.end == .complete && !queue.hasWork && queue.blocked == 0 && queue.failed == 0 && held == 0
+        report.end == .complete && queue.isEmpty && held == 0
     }
 }

@@ -49,16 +49,10 @@ extension SyncEngine {
         await gateChanged()
     }
 
-    /// Who waits for the gate asks it again.
-    private func gateChanged() async {
+    /// Who waits for the gate asks it again: a cycle that met it closed, and a queue that runs by itself.
+    func gateChanged() async {
         if isHeldByGate, gate.answer(.records, .routine, at: moment) == .open { trigger(.retry) }
         await queue.wake()
-    }
-
-    /// Follows the platform's word until the task is cancelled.
-    func follow(_ connectivity: any Connectivity) async {
-        for await path in connectivity.paths() { await noticed(path) }
-        await noticed(nil)
     }
 
     var moment: SyncGate.Moment {
@@ -75,6 +69,12 @@ extension SyncEngine {
 extension SyncEngine {
     /// The answer, also before any cycle has looked at what the server asked for in an earlier run.
     func knownAnswer(_ lane: SyncGate.Lane, _ urgency: Urgency) async -> GateAnswer {
+        await learnPath(for: lane)
+        await learnWord()
+        return answer(lane, urgency)
+    }
+
+    private func learnWord() async {
         if !isWordKnown {
             do throws(StoreFailure) {
                 let schedule = try await store.summary().schedule
@@ -84,7 +84,6 @@ extension SyncEngine {
                 logger.error("the server's pause was not read", metadata: ["failure": "\(error.redacted)"])
             }
         }
-        return answer(lane, urgency)
     }
 
     /// What the queue keeps of the server's word; how long it still stands.
@@ -95,7 +94,7 @@ extension SyncEngine {
 
     /// How long the server's word still binds every request, in milliseconds; `nil` if it does not.
     func serverPause() async -> Int64? {
-        _ = await knownAnswer(.records, .user)
+        await learnWord()
         return gate.serverWord.left(elapsed: watch.milliseconds())
     }
 
@@ -121,7 +120,7 @@ extension SyncEngine {
     }
 
     /// What the server asked for binds the next run of the program, too.
-    private func keepPause(of failure: ExchangeFailure) async {
+    func keepPause(of failure: ExchangeFailure) async {
         let pause = max(failure.retryAfterSeconds ?? 0, failure.backoffSeconds ?? 0)
         guard pause > 0 else { return }
         do throws(StoreFailure) { try await queue.asked(pauseSeconds: pause) } catch {

@@ -148,6 +148,17 @@ public struct SyncGate: Sendable, Hashable {
         doubtSince = nil
     }
 
+    /// Nobody listens any more to who tells it: what was said last stays for conditions, but a link that is said to be down may
+    /// be there again.
+    mutating func leftPath() { doubtSince = nil }
+
+    /// Whether a lane's conditions go by what the platform says of the link, as long as nobody overrides them.
+    func needsPath(_ lane: Lane, at now: Moment) -> Bool {
+        guard let conditions = conditions[lane] else { return false }
+        if let end = overrides[lane], now.elapsed < end { return false }
+        return !conditions.isDisjoint(with: [.unmetered, .notInLowDataMode])
+    }
+
     /// Whether the device is charging.
     mutating func noticed(isCharging: Bool?) { self.isCharging = isCharging }
 

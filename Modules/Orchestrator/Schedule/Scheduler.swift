@@ -134,6 +134,9 @@ public struct Scheduler: Sendable, Hashable {
         return max(earliest, lastStart + intervals.minimumInterval)
     }
 
+    /// How long a start must still wait to be far enough from the last one, the user's wish excepted.
+    func distance(at now: Int64) -> Int64 { lastStart.map { max(0, $0 + intervals.minimumInterval - now) } ?? 0 }
+
     private var periodEnd: Int64 { lastStart.map { $0 + intervals.period } ?? .min }
 
     private var writesEnd: Int64? {

@@ -66,7 +66,19 @@ enum AppTables {
                 throw mistake(
                     "The column “\(entity.keyColumn)” of “\(entity.table)” is not unique; make it the primary key.")
             }
+            if try isNumberedBySQLite(db, entity) {
+                throw mistake(
+                    "SQLite numbers “\(entity.keyColumn)” of “\(entity.table)”, an INTEGER PRIMARY KEY, 1, 2, 3 on each "
+                        + "device: two devices would make the same id for two records. Write “\(entity.keyColumn) TEXT "
+                        + "PRIMARY KEY NOT NULL” and give each new row a UUID.")
+            }
         }
+    }
+
+    /// Whether the ids are the table's rowids, of which SQLite makes one where a row is written without.
+    private static func isNumberedBySQLite(_ db: Database, _ entity: EntitySchema) throws -> Bool {
+        let key = try db.primaryKey(entity.table)
+        return key.rowIDColumn?.lowercased() == entity.keyColumn.lowercased()
     }
 
     /// The columns that a dirty flag adds, none of which may be a declared field's.

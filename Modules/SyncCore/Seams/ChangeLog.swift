@@ -270,4 +270,7 @@ public struct QueueSummary: Sendable, Hashable {
 
     /// Whether a claim could give anything.
     public var hasWork: Bool { pending + inFlight > 0 }
+
+    /// Nothing is unsent, and nothing is set aside or waits behind that.
+    public var isEmpty: Bool { !hasWork && blocked == 0 && failed == 0 }
 }

@@ -45,7 +45,8 @@ public struct BatchExchange: Exchange {
     ) throws(Endpoint.Failure) where C.Duration == Duration {
         try self.init(
             endpoint: endpoint, http: http,
-            authentication: BearerAuthentication(credentials: credentials, account: account), options: options,
+            authentication: BearerAuthentication(credentials: credentials, account: account, clock: clock),
+            options: options,
             clock: clock, wallClock: wallClock, ids: ids, logger: logger)
     }
 

@@ -12,6 +12,13 @@ public protocol Authentication: Sendable {
     ///
     /// - Returns: whether the request should be sent once more; `false` if only the user can help.
     func renew(after request: HTTPRequest) async throws(HTTPFailure) -> Bool
+
+    /// The server answered `request` with success: its proof is good. By default nothing comes of it.
+    func accepted(_ request: HTTPRequest)
+}
+
+extension Authentication {
+    public func accepted(_ request: HTTPRequest) {}
 }
 
 /// Adds the proof to each request; after a 401 asks once for a new one and sends the request once more.
@@ -22,11 +29,16 @@ struct AuthenticationCaller: Caller {
     func call(_ call: Call, watch: Watch) async throws(HTTPFailure) -> Answer {
         let proved = try await prove(call, watch)
         let answer = try await next.call(proved, watch: watch)
-        guard answer.status == 401 else { return answer }
+        guard answer.status == 401 else {
+            if (200..<300).contains(answer.status) { authentication.accepted(proved.request) }
+            return answer
+        }
         watch.waitForCredentials()
         guard try await authentication.renew(after: proved.request) else { return answer }
         // A 401 says that nothing was done: sending again repeats no write.
-        var second = try await next.call(prove(call, watch), watch: watch)
+        let again = try await prove(call, watch)
+        var second = try await next.call(again, watch: watch)
+        if (200..<300).contains(second.status) { authentication.accepted(again.request) }
         second.bytesSent += answer.bytesSent
         second.bytesReceived += answer.bytesReceived
         return second

@@ -4,25 +4,48 @@ public import SyncCore
 /// `Authorization: Bearer TOKEN` from the app's ``Credentials``, with one refresh for all who wait for it.
 ///
 /// Owns the refresh under way, and the last token that was got in place of a refused one. A token of another account
-/// than the queue's is never sent.
+/// than the queue's is never sent. Where a refresh brings nothing, or what it brought is refused in its turn, only the user
+/// can help: the app is asked again after a minute, then ever more seldom, once an hour in the end; at once when it has
+/// another token by itself, or after one was accepted (SEC-03). Who is cancelled waits for no refresh of another's.
 public actor BearerAuthentication: Authentication {
     private let credentials: any Credentials
     private let account: String?
+    private let stopwatch: Stopwatch
     /// The last refused token, and what came in its place; behind a lock of its own, so that a request that has its
     /// token waits for no refresh and changes no thread.
     private let renewed = Locked<Renewed?>(nil)
     private var isRefreshing = false
-    private var waiting: [CheckedContinuation<Result<Bool, HTTPFailure>?, Never>] = []
+    private var waiting: [RenewalWait] = []
+    /// The last refresh, until a token is accepted.
+    private let last = Locked<Attempt?>(nil)
 
     private struct Renewed: Sendable {
         var old: Token?
         var new: Token
     }
 
-    /// - Parameter account: the account that the queue belongs to; `nil` compares nothing.
-    public init(credentials: any Credentials, account: String?) {
+    /// A refresh after which no token was accepted yet.
+    private struct Attempt: Sendable {
+        /// What requests go out with since; with another one all begins anew.
+        var token: Token?
+        /// No other refresh before this.
+        var until: Duration
+        var pause: Duration
+    }
+
+    private static let firstPause = Duration.seconds(60)
+    private static let longestPause = Duration.seconds(3_600)
+
+    /// - Parameters:
+    ///   - account: the account that the queue belongs to; `nil` compares nothing.
+    ///   - clock: what pauses between refreshes in vain go by.
+    public init<C: Clock>(
+        credentials: any Credentials, account: String?,
+        clock: C = ContinuousClock()  // live
+    ) where C.Duration == Duration {
         self.credentials = credentials
         self.account = account
+        stopwatch = Stopwatch(clock)
     }
 
     public nonisolated func authenticate(_ request: HTTPRequest, body: [UInt8]) async throws(HTTPFailure) -> HTTPRequest
@@ -37,11 +60,20 @@ public actor BearerAuthentication: Authentication {
         return proved
     }
 
+    public nonisolated func accepted(_ request: HTTPRequest) {
+        guard let proof = request.headerFields[.authorization] else { return }
+        last.withLock { last in
+            if let token = last?.token, proof == "Bearer \(token.value)" { last = nil }
+        }
+    }
+
     public func renew(after request: HTTPRequest) async throws(HTTPFailure) -> Bool {
         while isRefreshing {
-            let outcome = await withCheckedContinuation { waiting.append($0) }
-            if let outcome { return try outcome.get() }
-            // Who refreshed was cancelled; the next takes its place.
+            let wait = RenewalWait()
+            waiting.append(wait)
+            if let outcome = await wait.outcome() { return try outcome.get() }
+            // Who refreshed was cancelled, and the next takes its place; or this one is.
+            waiting.removeAll { $0 === wait }
             if Task.isCancelled { throw HTTPFailure(.cancelled, "cancelled") }
         }
         isRefreshing = true
@@ -60,7 +92,7 @@ public actor BearerAuthentication: Authentication {
             }
         let told = waiting
         waiting = []
-        for continuation in told { continuation.resume(returning: shared) }
+        for wait in told { wait.end(shared) }
         return try outcome.get()
     }
 
@@ -68,10 +100,19 @@ public actor BearerAuthentication: Authentication {
         let now = try await present()
         // Somebody else's refusal has brought a new one already.
         if let now, "Bearer \(now.value)" != refused { return true }
+        let before = last.withLock { $0 }
+        var pause = Self.firstPause
+        if let before, before.token == now {
+            guard stopwatch.now() >= before.until else { return false }
+            pause = min(Self.longestPause, before.pause * 2)
+        }
         let new: Token?
         do { new = try await credentials.refresh(now) } catch { throw Self.failure(error) }
-        guard let new, new.value != now?.value else { return false }
-        try check(new)
+        let isNew = new != nil && new?.value != now?.value
+        if let new, isNew { try check(new) }
+        let attempt = Attempt(token: isNew ? new : now, until: stopwatch.now() + pause, pause: pause)
+        last.withLock { $0 = attempt }
+        guard let new, isNew else { return false }
         renewed.withLock { $0 = Renewed(old: now, new: new) }
         return true
     }

@@ -40,7 +40,8 @@ public struct EventStream: HintSource {
     ) throws(Endpoint.Failure) where C.Duration == Duration {
         try self.init(
             endpoint: endpoint, http: http,
-            authentication: BearerAuthentication(credentials: credentials, account: account), options: options,
+            authentication: BearerAuthentication(credentials: credentials, account: account, clock: clock),
+            options: options,
             clock: clock, wallClock: wallClock, ids: ids)
     }
 
@@ -132,8 +133,16 @@ public struct EventStream: HintSource {
         if let version, let name = HTTPField.Name("Last-Event-ID") { request.headerFields[name] = "\(version)" }
         let proved = try await authentication.authenticate(request, body: [])
         let answer = try await http.send(proved, body: [])
-        guard answer.head.status.code == 401, try await authentication.renew(after: proved) else { return answer }
-        return try await http.send(authentication.authenticate(request, body: []), body: [])
+        guard answer.head.status.code == 401, try await authentication.renew(after: proved) else {
+            return noted(answer, of: proved)
+        }
+        let again = try await authentication.authenticate(request, body: [])
+        return noted(try await http.send(again, body: []), of: again)
+    }
+
+    private func noted(_ answer: HTTPAnswer, of request: HTTPRequest) -> HTTPAnswer {
+        if answer.head.status.kind == .successful { authentication.accepted(request) }
+        return answer
     }
 
     /// What an answer that is no stream means; `nil` for a stream.

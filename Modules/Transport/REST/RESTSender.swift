@@ -46,8 +46,9 @@ public struct RESTSender: ChangeSender {
     ) throws(Endpoint.Failure) where C.Duration == Duration {
         calls = CallStack(
             endpoint: try Endpoint(endpoint, allowsPlainHTTP: options.allowsPlainHTTP), http: http,
-            authentication: BearerAuthentication(credentials: credentials, account: account), limits: options.answer,
-            deadlines: options.deadlines, clock: clock, wallClock: wallClock, ids: ids, logger: logger)
+            authentication: BearerAuthentication(credentials: credentials, account: account, clock: clock),
+            limits: options.answer, deadlines: options.deadlines, clock: clock, wallClock: wallClock, ids: ids,
+            logger: logger)
         self.options = options
         self.mappings = mappings
         self.parentID = parentID

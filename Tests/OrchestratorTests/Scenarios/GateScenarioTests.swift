@@ -49,6 +49,13 @@ private final class Platform: Connectivity, BackgroundTime, @unchecked Sendable 
     var ends: [Bool] { lock.withLock { finished } }
 }
 
+/// What an engine was shown to be at, without repetitions.
+private final class Activities: @unchecked Sendable {
+    // Sendable: used by the one thread that drives the executor.
+    private(set) var all: [SyncStatus.Activity] = []
+    func note(_ activity: SyncStatus.Activity) { if all.last != activity { all.append(activity) } }
+}
+
 @Suite struct GateScenarioTests {
     private static let hour: Int64 = 3_600_000
 
@@ -141,6 +148,46 @@ private final class Platform: Connectivity, BackgroundTime, @unchecked Sendable 
                 platform.say(NetworkPath(isReachable: true, link: "cellular"))
                 try await stage.pass(.seconds(5))
                 #expect(port.requests.flatMap(\.changes).count == 1)
+            }
+            try await device.end()
+        }
+    }
+
+    @Test("I8 what does not go is not shown as going: a closed gate, a pause of the server's, another process's lease")
+    func shownOnlyAtWork() throws {
+        try inVirtualTime { stage in
+            let port = Port(ModelServer(schema: Device.parsed, clock: stage.wall), clock: stage.clock)
+            let (device, platform) = (try stage.device(port), Platform())
+            let engine = engine(stage, device, port, platform)
+            let seen = Activities()
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                let statuses = await engine.statuses()
+                group.addTask { for await status in statuses { seen.note(status.activity) } }
+                _ = try await device.store.lease(holder: "other", seconds: 30)
+                #expect(await engine.syncNow().end == .leaseHeld)
+                try await device.store.release(holder: "other")
+                try await stage.pass(.seconds(3))
+                await engine.noticed(NetworkPath(isReachable: false))
+                guard case .notNow = await engine.runOnce(deadline: .seconds(5)).end else {
+                    Issue.record("it was not held")
+                    return
+                }
+                await engine.noticed(NetworkPath(isReachable: true))
+                try await stage.pass(.seconds(3))
+                try await engine.uploads.asked(pauseSeconds: 60)
+                let end = await engine.syncNow().end
+                guard case .notNow = end else {
+                    Issue.record("\(end)")
+                    group.cancelAll()
+                    return
+                }
+                #expect(seen.all == [.idle])
+                try await stage.pass(.seconds(61))
+                port.next(.slow(.seconds(1)))
+                _ = await engine.syncNow()
+                try await stage.pass(.seconds(1))
+                #expect(seen.all == [.idle, .syncing, .idle])
+                group.cancelAll()
             }
             try await device.end()
         }

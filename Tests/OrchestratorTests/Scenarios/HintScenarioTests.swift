@@ -167,6 +167,35 @@ import Testing
         }
     }
 
+    @Test("A hint in the last moment of a cycle, between its end and the next one's turn, is followed at once")
+    func lastMoment() throws {
+        for seed in 1...100 as ClosedRange<UInt64> {
+            try inVirtualTime(seed: seed) { stage in
+                let server = model(stage)
+                let (port, hints) = (Port(server, clock: stage.clock), Hinter(clock: stage.clock))
+                let (device, other) = (try stage.device(port, hints: hints), try stage.device(server, seed: 2))
+                try await other.addBoard("b-1")
+                try await stage.running(device) {
+                    try await stage.pass(.seconds(5))
+                    port.forget()
+                    let events = await device.engine.events()
+                    await device.engine.trigger(.foreground)
+                    for await event in events {
+                        guard case .cycleEnded = event else { continue }
+                        hints.say(Hint(currentSyncVersion: server.head + 1))
+                        break
+                    }
+                    _ = try await other.engine.sync(for: .seconds(1))
+                    try await stage.pass(.seconds(10))
+                    #expect(port.requests.count == 2, "seed \(seed)")
+                    #expect(try device.rows("board").count == 1)
+                }
+                try await device.end()
+                try await other.end()
+            }
+        }
+    }
+
     @Test("A hint about roots that are not asked for wakes nobody")
     func foreignScope() throws {
         try inVirtualTime { stage in

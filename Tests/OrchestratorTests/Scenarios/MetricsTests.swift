@@ -42,6 +42,31 @@ private struct KeepingHandler: LogHandler {
             logger: Logger(label: "test") { _ in KeepingHandler(lines: lines) }, metrics: metrics)
     }
 
+    @Test("OBS-08 a cycle's end is logged with its cause, its figures and how long it took, whatever it was")
+    func loggedEnds() throws {
+        try inVirtualTime { stage in
+            let port = Port(ModelServer(schema: Device.parsed, clock: stage.wall), clock: stage.clock)
+            let (device, lines) = (try stage.device(port), Lines())
+            let engine = engine(stage, device, port, TestMetrics(), lines)
+            try await device.addBoard("b-1", "secret name")
+            port.next(.slow(.milliseconds(70)))
+            _ = await engine.syncNow()
+            let complete = lines.all.filter { $0.contains("cycle ended") && $0.contains("complete") }
+            #expect(complete.count == 1)
+            for word in ["info", "\"cause\": user", "\"milliseconds\": 70", "\"acknowledged\": 1"] {
+                #expect(complete.first?.contains(word) == true, "\(word)")
+            }
+            port.next(.fail(.status(503)))
+            _ = await engine.syncNow()
+            #expect(lines.all.contains { $0.contains("cycle ended") && $0.contains("status 503") })
+            await engine.pause()
+            _ = await engine.runOnce(deadline: .seconds(5))
+            #expect(lines.all.contains { $0.contains("debug cycle ended") && $0.contains("notNow") })
+            #expect(!lines.all.contains { $0.contains("secret") || $0.contains("b-1") })
+            try await device.end()
+        }
+    }
+
     @Test("Cycles, requests, changes by verdict and records are counted, and cycles are timed by the engine's clock")
     func counted() throws {
         try inVirtualTime { stage in

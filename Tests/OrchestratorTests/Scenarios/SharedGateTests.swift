@@ -82,6 +82,91 @@ struct SharedGateTests {
         }
     }
 
+    @Test("SCH-03 what an app's own request closes, the engine takes up at once: it does not wait the cool-down out")
+    func closedByAnother() throws {
+        try inVirtualTime { stage in
+            let port = Port(ModelServer(schema: Device.parsed, clock: stage.wall), clock: stage.clock)
+            let device = try stage.device(port)
+            let sender = device.engine.noting(OwnServer(clock: stage.clock) as any ChangeSender)
+            _ = await device.engine.syncNow()
+            port.otherwise = .fail(.status(503))
+            try await stage.running(device) {
+                try await stage.pass(.seconds(600))
+                guard case .notNow? = await device.status.lastEnd else {
+                    Issue.record("the breaker is not open")
+                    return
+                }
+                port.otherwise = .pass
+                _ = try await sender.send([], deviceID: "")
+                try await device.addBoard("b-1")
+                try await stage.pass(.seconds(60))
+                #expect(try await device.store.summary().hasWork == false)
+                #expect(await device.status.lastEnd == .complete)
+            }
+            try await device.end()
+        }
+    }
+
+    @Test(
+        "SCH-03 SCH-04 a cycle that met the gate while another's probe was on its way goes when that has ended",
+        arguments: [nil, ExchangeFailure.unreachable])
+    func metTheProbe(failure: ExchangeFailure?) throws {
+        try inVirtualTime { stage in
+            let port = Port(ModelServer(schema: Device.parsed, clock: stage.wall), clock: stage.clock)
+            let device = try stage.device(port)
+            let server = OwnServer(clock: stage.clock)
+            let sender = device.engine.noting(server as any ChangeSender)
+            _ = await device.engine.syncNow()
+            port.otherwise = .fail(.status(503))
+            try await stage.running(device) {
+                try await stage.pass(.seconds(600))
+                guard case .notNow(let until?, _)? = await device.status.lastEnd else {
+                    Issue.record("the breaker is not open")
+                    return
+                }
+                port.otherwise = .pass
+                port.forget()
+                try await stage.pass(.milliseconds(until - stage.wall.nowMilliseconds))
+                (server.silence, server.failure) = (.seconds(20), failure)
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    group.addTask {
+                        do throws(ExchangeFailure) { _ = try await sender.send([], deviceID: "") } catch {
+                            #expect(error == failure)
+                        }
+                    }
+                    try await stage.pass(.seconds(19))
+                    #expect(port.requests.isEmpty, "one probe is on its way")
+                    try await group.waitForAll()
+                }
+                try await device.addBoard("b-1")
+                try await stage.pass(.seconds(60))
+                #expect(try await device.store.summary().hasWork == false)
+            }
+            try await device.end()
+        }
+    }
+
+    @Test("SCH-03 a queue that waits at the gate for the end of the cool-down goes on when a cycle closes the breaker")
+    func queueAtTheGate() throws {
+        try inVirtualTime { stage in
+            let (device, server, sender, gate) = try await opened(stage)
+            server.failure = nil
+            let requests = server.requests
+            try await device.addBoard("b-1")
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { await device.engine.uploads.run(sender: sender, gate: gate) }
+                try await stage.pass(.seconds(30))
+                #expect(server.requests == requests)
+                // Another lane's request, by the user's wish.
+                try await sender.probe()
+                try await stage.pass(.seconds(30))
+                #expect(server.requests > requests + 1)
+                group.cancelAll()
+            }
+            try await device.end()
+        }
+    }
+
     @Test(
         "SCH-03 SCH-04 while a probe is on its way, what fails beside it decides nothing, a former probe neither")
     func besideTheProbe() throws {
@@ -246,6 +331,39 @@ struct SharedGateTests {
             #expect(await device.engine.syncNow().requests == 0)
             #expect(port.requests.isEmpty)
             try await stage.pass(.seconds(56))
+            #expect(await device.engine.syncNow().acknowledged == 1)
+            try await device.end()
+        }
+    }
+
+    @Test("NET-16 a pause that only the stream of hints heard binds cycles and queues, also after a restart")
+    func hintsWord() throws {
+        try inVirtualTime { stage in
+            let port = Port(ModelServer(schema: Device.parsed, clock: stage.wall), clock: stage.clock)
+            let hinter = Hinter(clock: stage.clock)
+            let device = try stage.device(port, hints: hinter)
+            _ = await device.engine.syncNow()
+            port.forget()
+            var refusal = ExchangeFailure.status(503)
+            refusal.backoffSeconds = 300
+            hinter.set(refusal: refusal)
+            try await stage.running(device) {
+                // The first cycle and the first stream begin together.
+                try await stage.pass(.seconds(5))
+                port.forget()
+                try await device.addBoard("b-1")
+                try await stage.pass(.seconds(280))
+                #expect(port.requests.isEmpty)
+                #expect(await device.engine.gate().mayGo(.user) != .open)
+                #expect(hinter.openings.count == 1)
+            }
+            let again = anotherEngine(on: device, port, stage)
+            guard case .notNow = await again.syncNow().end else {
+                Issue.record("a request went after a restart")
+                return
+            }
+            hinter.set(refusal: nil)
+            try await stage.pass(.seconds(20))
             #expect(await device.engine.syncNow().acknowledged == 1)
             try await device.end()
         }

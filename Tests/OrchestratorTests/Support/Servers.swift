@@ -184,6 +184,7 @@ final class Hinter: HintSource, @unchecked Sendable {
     private var streams: [AsyncStream<Hint>.Continuation] = []
     private var calls: [(seconds: Double, after: Int64?)] = []
     private var isOpen = true
+    private var refusal: ExchangeFailure?
     private var life: Duration?
     private let clock: VirtualClock
 
@@ -194,6 +195,8 @@ final class Hinter: HintSource, @unchecked Sendable {
 
     /// Whether a call opens a stream, or fails at once.
     func set(open: Bool) { lock.withLock { isOpen = open } }
+    /// What each call fails with from now on; `nil` opens streams again.
+    func set(refusal: ExchangeFailure?) { lock.withLock { self.refusal = refusal } }
     var openings: [Double] { lock.withLock { calls.map(\.seconds) } }
 
     func say(_ hint: Hint) { for stream in lock.withLock({ streams }) { stream.yield(hint) } }
@@ -215,6 +218,7 @@ final class Hinter: HintSource, @unchecked Sendable {
             if isOpen { streams.append(continuation) }
             return isOpen
         }
+        if let refusal = lock.withLock({ refusal }) { throw refusal }
         guard opens else { throw .unreachable }
         await heard(.opened)
         if let life = lock.withLock({ life }) {
