@@ -29,6 +29,10 @@ final class Record: @unchecked Sendable {
     private var sentAgain: [String: Change] = [:]
     /// Whether a device wrote this field of a change's record in the change, or before it; with a value, whether it wrote that.
     var isWritten: (Int, Change, String, FieldValue?) -> Bool = { _, _, _, _ in true }
+    /// Sees the keys that the server had a last word for, and whose request it was.
+    var onVerdicts: ([String], Int) -> Void = { _, _ in }
+    /// Whether a change stands in the queues of two living copies of one device.
+    var isCommon: (String) -> Bool = { _ in false }
     /// Sees each request as it leaves a device.
     var onRequest: (ExchangeRequest, Int) -> Void = { _, _ in }
 
@@ -105,6 +109,7 @@ final class Record: @unchecked Sendable {
 
     /// An answer leaves the server.
     func heard(_ answer: ExchangeAnswer, of request: ExchangeRequest, device: Int) {
+        onVerdicts(answer.results.filter(\.isLastWord).map(\.changeID), device)
         for result in answer.results {
             switch result.verdict {
             case .applied, .merged:
@@ -142,7 +147,8 @@ final class Record: @unchecked Sendable {
                 let change = request.changes.first { $0.id == result.changeID }
                 if rejection.code.meansDecided(under: change?.deviceID) {
                     accepted.insert(result.changeID)
-                } else if rejection.code == .keyReused {
+                } else if rejection.code == .keyReused, !isCommon(result.changeID) {
+                    // Where a copy of the device lives, that one may have sent it with other stamps (Decision 155).
                     violate("I2", "device \(device): \(rejection.message)")
                 }
                 // A device that settled a sequence does not use it again, for whatever change.
@@ -153,6 +159,16 @@ final class Record: @unchecked Sendable {
             case .retry: cover(.retryVerdict)
             case .applied: accepted.insert(result.changeID)
             }
+        }
+    }
+}
+
+extension ChangeResult {
+    /// Whether nothing more comes of the change under this key.
+    fileprivate var isLastWord: Bool {
+        switch verdict {
+        case .applied, .merged, .conflict, .rejected: true
+        case .blocked, .retry: false
         }
     }
 }
@@ -236,6 +252,8 @@ public enum Situation: String, Sendable, Hashable, CaseIterable {
     case serverCrashAfterCommit = "a server killed between commit and answer"
     case expiredCheckpoint = "an expired checkpoint"
     case deviceRestored = "a device restored from a backup"
+    case deviceCloned = "a device that lives beside a copy of itself, and both write"
+    case sentByBothCopies = "a change that two living copies of one device sent"
     case accountSwitch = "another account on a device whose user signed out"
     case unsentGivenUp = "a sign-out that gave up unsent changes"
     case powerLoss = "a device whose power went, with commits that were not synced"

@@ -64,6 +64,9 @@ public struct FaultTape: Sendable {
         /// A copy of the device's files is made, to be restored from.
         case deviceBackup(device: Int)
         case restoredDevice(device: Int)
+        /// The device's files are copied, and a second device begins with them so many milliseconds later; with or without what
+        /// stands beside the database.
+        case clonedDevice(device: Int, rests: Int64, keepsNote: Bool)
         case pause(device: Int, milliseconds: Int64)
         /// The server does not take the device's token any more, until it has a new one.
         case expiredToken(device: Int, milliseconds: Int64)
@@ -128,6 +131,7 @@ public struct FaultTape: Sendable {
         faults += Self.powerFaults(seed, devices, duration)
         faults += Self.accountFaults(seed, devices, duration)
         faults += Self.scopeFaults(seed, devices, duration)
+        faults += Self.cloneFaults(seed, devices, duration)
         entries = faults.enumerated().map { Entry(number: $0.offset, fault: $0.element) }
     }
 

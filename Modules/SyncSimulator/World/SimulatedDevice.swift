@@ -285,6 +285,13 @@ final class SimulatedDevice {
         try FileManager.default.removeItem(atPath: blocker)
     }
 
+    /// For a planted mistake: the files do not say where they were.
+    func forgetPlace() throws {
+        let database = try DatabaseQueue(path: folder.databasePath)
+        try database.write { try $0.execute(sql: "DELETE FROM sync_meta WHERE key = 'home'") }
+        try database.close()
+    }
+
     // MARK: Standing still
 
     func suspend() {

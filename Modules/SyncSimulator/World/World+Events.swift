@@ -53,18 +53,19 @@ extension World {
     // MARK: What users do
 
     private func perform(_ step: WorkloadTape.Step) {
-        let device = devices[step.device]
+        let index = device(of: step)
+        let device = devices[index]
         guard device.process != nil, !device.isSuspended, !device.isDead else { return }
         switch step.action {
         case .syncNow:
             if let process = device.process { process.calls.syncNow(process) }
-        case .cancel(let number): cancel(step.device, number)
-        case .retry(let number): repair(step.device, number, discards: false)
-        case .discard(let number): repair(step.device, number, discards: true)
-        case .create, .update, .transaction, .move, .delete, .remake, .rewrite: write(step)
+        case .cancel(let number): cancel(index, number)
+        case .retry(let number): repair(index, number, discards: false)
+        case .discard(let number): repair(index, number, discards: true)
+        case .create, .update, .transaction, .move, .delete, .remake, .rewrite: write(step, index)
         }
         buryTheDead()
-        check(step.device)
+        check(index)
     }
 
     /// What a user wrote, over what the device showed.
@@ -74,10 +75,10 @@ extension World {
         let isUnit: Bool
     }
 
-    private func write(_ step: WorkloadTape.Step) {
-        let device = devices[step.device]
+    private func write(_ step: WorkloadTape.Step, _ index: Int) {
+        let device = devices[index]
         guard let rows = device.facts()?.rows else { return }
-        let maker = EditMaker(schema: device.schema, rows: rows, device: step.device, ids: device.ids, seed: seed)
+        let maker = EditMaker(schema: device.schema, rows: rows, device: index, ids: device.ids, seed: seed)
         let edits =
             if case .remake(let record, let fields) = step.action {
                 maker.remake(record, of: made(by: device.account), fields: fields)
@@ -86,9 +87,9 @@ extension World {
             }
         let isUnit = if case .transaction(_, _, true) = step.action { true } else { false }
         let writes = record.localWrites
-        write(edits, isUnit: isUnit, step.device)
+        write(edits, isUnit: isUnit, index)
         if case .remake = step.action, record.localWrites > writes { record.cover(.madeAgain) }
-        if !device.isDead { holdNewRoots(step.device, edits) }
+        if !device.isDead { holdNewRoots(index, edits) }
     }
 
     /// What was ever made on the devices of an account, with what was written then.
@@ -124,6 +125,7 @@ extension World {
             record.violate("I6", "device \(index) writes at \(first.stamp), and has seen \(seen)")
         }
         record.localWrites += 1
+        noteWrite(index)
         if isUnit, made.count > 1 { record.cover(.unitSent) }
         if edits.contains(where: refersElsewhere) { record.cover(.otherReference) }
         record.note("device \(index) writes \(made.map { "\($0.sequence):\($0.record)" })")
@@ -310,6 +312,7 @@ extension World {
             if server.forgetTombstones() { record.struck("forgotten tombstones") }
         case .deviceBackup(let index): backUp(index)
         case .restoredDevice(let index): restore(index)
+        case .clonedDevice(let index, let rests, let keepsNote): clone(index, rests: rests, keepsNote: keepsNote)
         }
     }
 
@@ -333,15 +336,16 @@ extension World {
         record.struck("power loss")
         if loss.lost > 0 { record.cover(.powerLoss) }
         if loss.isInCheckpoint { record.cover(.powerLossInCheckpoint) }
-        powerless.insert(index)
+        isOlder.insert(index)
         buryTheDead()
     }
 
-    /// After a power loss, as after a restore, what the files hold counts again, and the rest is lost.
+    /// After a power loss, as after a restore and in a copy, what the files hold counts again, and the rest is lost.
     func forgetLost(_ index: Int) {
-        guard powerless.remove(index) != nil else { return }
+        guard isOlder.remove(index) != nil else { return }
         memories[index].restored()
         ledgers[index].restored(Set(devices[index].facts()?.queue.map(\.key) ?? []))
+        noteCloneLives(index)
     }
 
     private func backUp(_ index: Int) {

@@ -33,8 +33,11 @@ final class World {
     /// Users whose devices others use, by device; devices that died over a wipe.
     var shelves: [Int: Shelf] = [:]
     var unsureWipes: Set<Int> = []
-    /// Devices whose power went, and that have not been started since.
-    var powerless: Set<Int> = []
+    /// Devices whose files are older than what they did, since their power went, or that are copies, and that have not been started
+    /// since.
+    var isOlder: Set<Int> = []
+    /// The device that began as a copy of another one.
+    var clone: Clone?
 
     init(seed: UInt64, options: SimulationOptions) throws {
         workload = WorkloadTape(seed: seed)
@@ -63,6 +66,8 @@ final class World {
         }
         try setUp()
         record.onRequest = { [unowned self] request, device in self.saw(request, from: device) }
+        record.onVerdicts = { [unowned self] keys, device in self.noteHeard(keys, by: device) }
+        record.isCommon = { [unowned self] key in self.clone?.common.contains(key) ?? false }
         record.isWritten = { [unowned self] device, change, field, value in
             self.ledgers[device].names(field, value, in: change.record, upTo: change.sequence)
         }
@@ -75,30 +80,12 @@ final class World {
     }
 
     private func setUp() throws {
-        let used = faults.entries.filter { !options.withoutFaults.contains($0.number) }.map(\.fault)
         for index in 0..<workload.devices {
-            let path = folder + "/device-\(index)"
-            try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
-            let isOlder = used.contains(.olderApp(device: index))
+            let schema = used.contains(.olderApp(device: index)) ? options.older : options.schema
+            let device = try addDevice(declaring: schema)
             // Some devices make their tables themselves, and may die over it.
             if restarts.chance(0.75) {
-                try options.templates.file(isOlder ? options.older : options.schema).write(
-                    to: URL(fileURLWithPath: DeviceFolder(path: path).databasePath))
-            }
-            var (offset, rate) = (Int64(0), 1.0)
-            for case .clock(index, let off, let drift) in used { (offset, rate) = (off, drift) }
-            let device = SimulatedDevice(
-                index: index, seed: seed, folder: DeviceFolder(path: path), server: server,
-                executor: executor,
-                record: record, options: options, limits: limits, clockOffset: offset, clockRate: rate)
-            for fault in used { give(fault, to: device) }
-            if isOlder { device.install(options.older) }
-            devices.append(device)
-            ledgers.append(Ledger())
-            memories.append(Memory())
-            device.network.onAnswer = { [unowned self] in self.memories[index].heard($0, of: $1) }
-            device.network.onFailure = { [unowned self] request in
-                if self.hasClaimedMore(than: request, index) { self.record.cover(.claimPutBack) }
+                try options.templates.file(schema).write(to: URL(fileURLWithPath: device.folder.databasePath))
             }
         }
         for fault in used {
@@ -112,6 +99,33 @@ final class World {
         for step in workload.steps where !options.withoutSteps.contains(step.number) {
             agenda.add(.step(step), at: step.atMilliseconds)
         }
+    }
+
+    /// What the tape has, but for what is left out.
+    private var used: [FaultTape.Fault] {
+        faults.entries.filter { !options.withoutFaults.contains($0.number) }.map(\.fault)
+    }
+
+    /// A device more, in a folder of its own, with what the tape has for it.
+    func addDevice(declaring schema: Schema) throws -> SimulatedDevice {
+        let index = devices.count
+        let path = folder + "/device-\(index)"
+        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+        var (offset, rate) = (Int64(0), 1.0)
+        for case .clock(index, let off, let drift) in used { (offset, rate) = (off, drift) }
+        let device = SimulatedDevice(
+            index: index, seed: seed, folder: DeviceFolder(path: path), server: server, executor: executor,
+            record: record, options: options, limits: limits, clockOffset: offset, clockRate: rate)
+        for fault in used { give(fault, to: device) }
+        device.install(schema)
+        devices.append(device)
+        ledgers.append(Ledger())
+        memories.append(Memory())
+        device.network.onAnswer = { [unowned self] in self.memories[index].heard($0, of: $1) }
+        device.network.onFailure = { [unowned self] request in
+            if self.hasClaimedMore(than: request, index) { self.record.cover(.claimPutBack) }
+        }
+        return device
     }
 
     private func give(_ fault: FaultTape.Fault, to device: SimulatedDevice) {
@@ -341,7 +355,8 @@ final class World {
         else { return }
         if device.wasChecked, !isLast { return }
         device.wasChecked = true
-        let lost = ledgers[index].look(facts, accepted: record.accepted, taken: record.taken, refused: record.refused)
+        let lost = ledgers[index].look(
+            facts, accepted: accepted(by: index), taken: record.taken, refused: record.refused)
         let invariants = Invariants(
             schema: device.schema, device: index, facts: facts, ledger: ledgers[index], lost: lost,
             refused: record.refused, server: server.records(of: device.account),
