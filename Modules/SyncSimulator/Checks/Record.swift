@@ -11,7 +11,11 @@ final class Record: @unchecked Sendable {
     private(set) var coverage: [Situation: Int] = [:]
     private(set) var faults: [String: Int] = [:]
     private(set) var violations: [Violation] = []
-    var localWrites = 0
+    private(set) var localWrites = 0
+    /// Devices that wrote something.
+    private(set) var writers: Set<Int> = []
+    /// Changes that something struck, by its name.
+    private var struckKeys: [String: Set<String>] = [:]
     /// Keys that the server has done or merged, or answered with what leaves nothing to do (`conflict`, `expired`).
     private(set) var accepted: Set<String> = []
     /// Keys in the order in which the server did them first.
@@ -29,6 +33,10 @@ final class Record: @unchecked Sendable {
     private var sentAgain: [String: Change] = [:]
     /// Whether a device wrote this field of a change's record in the change, or before it; with a value, whether it wrote that.
     var isWritten: (Int, Change, String, FieldValue?) -> Bool = { _, _, _, _ in true }
+    /// Sees the keys that the server had a last word for, and whose request it was.
+    var onVerdicts: ([String], Int) -> Void = { _, _ in }
+    /// Whether a change stands in the queues of two living copies of one device.
+    var isCommon: (String) -> Bool = { _ in false }
     /// Sees each request as it leaves a device.
     var onRequest: (ExchangeRequest, Int) -> Void = { _, _ in }
 
@@ -61,7 +69,19 @@ final class Record: @unchecked Sendable {
 
     func cover(_ situation: Situation) { coverage[situation, default: 0] += 1 }
 
+    /// A fault had an effect.
     func struck(_ fault: String) { faults[fault, default: 0] += 1 }
+
+    /// The same for one that meets the same change again and again: the first time counts.
+    func struck(_ fault: String, of key: String) {
+        if struckKeys[fault, default: []].insert(key).inserted { struck(fault) }
+    }
+
+    /// A device's user changed something.
+    func wrote(_ device: Int) {
+        localWrites += 1
+        writers.insert(device)
+    }
 
     var faultCount: Int { faults.values.reduce(0, +) }
 
@@ -105,6 +125,7 @@ final class Record: @unchecked Sendable {
 
     /// An answer leaves the server.
     func heard(_ answer: ExchangeAnswer, of request: ExchangeRequest, device: Int) {
+        onVerdicts(answer.results.filter(\.isLastWord).map(\.changeID), device)
         for result in answer.results {
             switch result.verdict {
             case .applied, .merged:
@@ -141,7 +162,8 @@ final class Record: @unchecked Sendable {
                 let change = request.changes.first { $0.id == result.changeID }
                 if rejection.code.meansDecided(under: change?.deviceID) {
                     accepted.insert(result.changeID)
-                } else if rejection.code == .keyReused {
+                } else if rejection.code == .keyReused, !isCommon(result.changeID) {
+                    // Where a copy of the device lives, that one may have sent it with other stamps (Decision 155).
                     violate("I2", "device \(device): \(rejection.message)")
                 }
                 // A device that settled a sequence does not use it again, for whatever change.
@@ -163,6 +185,16 @@ extension ExchangeRequest {
             let child = changes.first(where: { $0.id == other }), child.record != maker.record
         else { return false }
         return child.fields.values.contains { $0.new == .string(maker.record.id) }
+    }
+}
+
+extension ChangeResult {
+    /// Whether nothing more comes of the change under this key.
+    fileprivate var isLastWord: Bool {
+        switch verdict {
+        case .applied, .merged, .conflict, .rejected: true
+        case .blocked, .retry: false
+        }
     }
 }
 
@@ -243,20 +275,29 @@ public enum Situation: String, Sendable, Hashable, CaseIterable {
     case suspension = "a suspension"
     case offline = "time without a network"
     case clockJump = "a jump of a device's clock"
-    case failedCommit = "a commit that failed"
+    case crashInOpening = "a crash while a file is opened"
+    case fullDisk = "a write to a full disk"
+    case diskError = "a write or a sync that the disk refused"
+    case busyFile = "a write that found the file busy"
+    case unreadableDisk = "a read that the disk refused"
+    case failedOpening = "an opening at which the disk failed"
     case lockedFile = "a file locked by another process"
     case newEpochWithFullQueue = "a new epoch with a full queue"
     case serverRestored = "a server restored from a backup"
     case serverCrashAtStatement = "a server killed between two statements"
     case serverCrashAfterCommit = "a server killed between commit and answer"
     case expiredCheckpoint = "an expired checkpoint"
+    case tombstonesPruned = "dead records that the reference server forgot altogether"
     case deviceRestored = "a device restored from a backup"
+    case deviceCloned = "a device that lives beside a copy of itself, and both write"
+    case sentByBothCopies = "a change that two living copies of one device sent"
     case accountSwitch = "another account on a device whose user signed out"
     case unsentGivenUp = "a sign-out that gave up unsent changes"
     case powerLoss = "a device whose power went, with commits that were not synced"
     case powerLossInCheckpoint = "a device whose power went in a checkpoint"
     case tombstoneUnderUnsentChild = "a tombstone over an unsent child"
-    case expiredToken = "a token that expired"
+    case expiredToken = "a token that expired, and no other to be had"
+    case renewedToken = "a token that expired and was renewed"
     case otherAccount = "a file that another account wants"
     case mixedSchemas = "an app that is a version behind"
     case unitSent = "an atomic unit sent whole"

@@ -86,6 +86,8 @@ public enum PlantedBug: String, Sendable, Hashable, CaseIterable {
 
     /// Who signs out leaves everything behind.
     case wipeForgotten
+    /// A device does not notice that its files are another one's.
+    case copyUnnoticed
     /// A device does not notice that the power was gone.
     case powerLossUnnoticed
     /// The server answers before what it did is on the disk, and dies.
@@ -131,7 +133,7 @@ public enum PlantedBug: String, Sendable, Hashable, CaseIterable {
 
     /// Whether it stands between the engine and its exchange.
     var isInExchange: Bool {
-        sql == nil && ![.serverForgetsLastCommit, .powerLossUnnoticed, .wipeForgotten].contains(self)
+        sql == nil && ![.serverForgetsLastCommit, .powerLossUnnoticed, .wipeForgotten, .copyUnnoticed].contains(self)
     }
 }
 

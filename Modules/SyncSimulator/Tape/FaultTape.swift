@@ -48,8 +48,11 @@ public struct FaultTape: Sendable {
     public enum DeviceFault: Sendable, Hashable {
         /// The process dies at this statement of its database, counted from the start of the seed.
         case crashAtStatement(Int)
-        /// So many statements fail as on a failing disk, from this one on.
+        /// The disk fails from this statement on, for five times so many.
         case failingDisk(from: Int, count: Int)
+        /// The disk fails once in the process with this number, from 1 on, when it was asked for that so often; `nil` is the first
+        /// process with another version of the app.
+        case failingOpening(number: Int?, DiskFailure, after: Int)
     }
 
     /// What happens at a time.
@@ -68,6 +71,9 @@ public struct FaultTape: Sendable {
         /// A copy of the device's files is made, to be restored from.
         case deviceBackup(device: Int)
         case restoredDevice(device: Int)
+        /// The device's files are copied, and a second device begins with them so many milliseconds later; with or without what
+        /// stands beside the database.
+        case clonedDevice(device: Int, rests: Int64, keepsNote: Bool)
         case pause(device: Int, milliseconds: Int64)
         /// The server does not take the device's token any more, until it has a new one.
         case expiredToken(device: Int, milliseconds: Int64)
@@ -136,6 +142,8 @@ public struct FaultTape: Sendable {
         faults += Self.scopeFaults(seed, devices, duration)
         faults += Self.lateArrivals(seed, devices)
         faults += StormTape(seed: seed, duration: duration).faults
+        faults += Self.cloneFaults(seed, devices, duration)
+        faults += Self.diskFaults(seed, devices)
         entries = faults.enumerated().map { Entry(number: $0.offset, fault: $0.element) }
     }
 

@@ -14,12 +14,12 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
     var isOffline = false
     /// Whose token the device has.
     var account = SimulatedDevice.account
-    /// The server does not take its token.
-    var isExpired = false
     /// What becomes of every request, while the server is in trouble.
     var storm: FaultTape.Storm?
     /// When the device last heard that it has everything, after a request that was not spoiled.
     private(set) var lastWhole: Duration?
+    /// What it proves with who it is.
+    let tokens = DeviceTokens()
     /// Nothing leaves a dead process; the number of the living one.
     var generation = 0
     private(set) var requests = 0
@@ -48,6 +48,11 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
         self.server = server
         self.clock = clock
         self.record = record
+        tokens.onRefresh = { [record, device] isRenewed in
+            record.note("device \(device) \(isRenewed ? "has a new token" : "has no token")")
+            record.struck("expired token")
+            record.cover(isRenewed ? .renewedToken : .expiredToken)
+        }
     }
 
     /// The network as one process sees it; a process that died gets nothing through.
@@ -87,23 +92,25 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
         let number = requests
         record.note("device \(device) request \(number) \(request.summary)")
         record.saw(request, from: device)
-        guard !isOffline else { throw .unreachable }
-        guard !isExpired else { throw .status(401, code: "unauthorized", retryAfter: nil) }
+        guard !isOffline else {
+            record.struck("offline")
+            record.cover(.offline)
+            throw .unreachable
+        }
+        // Where there is no codec, nobody but this asks for the token.
+        if !server.asksForTokens {
+            let isValid: Bool
+            do { isValid = try await tokens.present() } catch { isValid = false }
+            guard isValid else { throw .status(401, code: "unauthorized", retryAfter: nil) }
+        }
         if let storm { return try await suffer(storm, request, number, by: account) }
         guard let fault = faults[number] else { return try await deliver(request, number, by: account) }
-        record.struck(name(of: fault))
         record.note("device \(device) request \(number) \(fault)")
         return try await suffer(fault, request, number, by: account)
     }
 
     private func arrived(_ request: ExchangeRequest, _ number: Int) {
         if !request.changes.isEmpty { newestArrived = max(newestArrived, number) }
-    }
-
-    /// What a fault is here: where no bytes come back, none can be spoiled, and the answer is lost.
-    private func name(of fault: FaultTape.RequestFault) -> String {
-        if case .wire = fault, !server.answersInBytes { return FaultTape.RequestFault.lostAnswer.name }
-        return fault.name
     }
 
     private func suffer(
@@ -123,27 +130,34 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
     ) async throws(ExchangeFailure) -> ExchangeAnswer {
         switch fault {
         case .latency(let there, let back):
+            if there + back > 0 { record.struck(fault.name) }
             try await wait(there)
             let answer = try await deliver(request, number, by: account)
             try await wait(back)
             return answer
         case .lostRequest:
+            record.struck(fault.name)
             throw ExchangeFailure(kind: .network, message: "the request was lost", reachedServer: false)
         case .lostAnswer:
-            lose(try await deliver(request, number, by: account))
+            let answer = try await deliver(request, number, by: account)
+            record.struck(fault.name)
+            lose(answer)
             throw ExchangeFailure(
                 kind: .network, message: "the connection died", reachedServer: true, isBrokenOff: true)
         case .duplicated:
             _ = try await deliver(request, number, by: account)
+            record.struck(fault.name)
             return try await deliver(request, number, by: account)
         case .replayedLater(let milliseconds):
             keep(request, for: milliseconds, account)
             return try await deliver(request, number, by: account)
         case .arrivesLate(let milliseconds, let patience):
+            record.struck(fault.name)
             keep(request, for: patience + milliseconds, account, first: number)
             try await wait(patience)
             throw ExchangeFailure(kind: .network, message: "no answer in \(patience) ms", reachedServer: true)
         case .status(let status, let retryAfter):
+            record.struck(fault.name)
             throw .status(status, code: nil, retryAfter: retryAfter)
         case .missingVerdicts(let bits):
             var answer = try await deliver(request, number, by: account)
@@ -152,17 +166,24 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
                 bits >> UInt64($0.offset % 64) & 1 == 0
             }
             .map(\.element)
-            if answer.results.count < before { record.cover(.missingVerdict) }
+            if answer.results.count < before {
+                record.struck(fault.name)
+                record.cover(.missingVerdict)
+            }
             return answer
         case .shortPage(let limit):
             var shorter = request
             shorter.limit = limit
             let answer = try await deliver(shorter, number, by: account)
-            if answer.hasMore { record.cover(.severalPages) }
+            if answer.hasMore {
+                record.struck(fault.name)
+                record.cover(.severalPages)
+            }
             return answer
         case .backoff(let seconds):
             var answer = try await deliver(request, number, by: account)
             answer.backoffSeconds = seconds
+            if seconds > 0 { record.struck(fault.name) }
             return answer
         case .foreignEpoch:
             var answer = try await deliver(request, number, by: account)
@@ -171,10 +192,12 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
             // Another history has other records and other versions.
             answer.page = ArrayPage([])
             answer.currentSyncVersion += 50
+            record.struck(fault.name)
             record.cover(.foreignAnswer)
             return answer
         case .foreignDataset:
             guard request.dataset != nil else { return try await deliver(request, number, by: account) }
+            record.struck(fault.name)
             throw ExchangeFailure(
                 kind: .history, status: 409, code: "otherDataset", message: "another data set",
                 reachedServer: true)
@@ -182,17 +205,26 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
             guard let known = request.dataset, let epoch = request.epoch else {
                 return try await deliver(request, number, by: account)
             }
+            record.struck(fault.name)
             record.cover(.otherDeployment)
             return Self.answerOfCopy(to: request, dataset: known + "-staging", epoch: epoch)
         case .wire(let wire) where !server.answersInBytes:
             lose(try await deliver(request, number, by: account))
+            // Where no bytes come back, none can be spoiled.
+            record.struck(FaultTape.RequestFault.lostAnswer.name)
             // A transport lets nothing of it through: for the engine there was no answer.
             throw ExchangeFailure(kind: .network, message: wire.rawValue, reachedServer: true)
         case .wire(let wire):
-            let answer = try await deliver(request, number, by: account, wire: wire)
+            let answer: ExchangeAnswer
+            do { answer = try await deliver(request, number, by: account, wire: wire) } catch {
+                // What the server itself refuses has no answer to be spoilt.
+                if error.kind != .history, error.status == nil { record.struck(fault.name) }
+                throw error
+            }
             record.violate("I14", "device \(device): an answer with \(wire) was taken")
             return answer
         case .hang:
+            record.struck(fault.name)
             try await wait(120_000)
             throw ExchangeFailure(kind: .network, message: "no answer in 120 s", reachedServer: true)
         }
@@ -234,12 +266,14 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
         kept.removeAll { $0.at <= clock.now.elapsed }
         for copy in due {
             record.note("device \(device) late copy \(copy.request.summary)")
+            if copy.first == nil { record.struck("replayed later") }
             if let first = copy.first, !copy.request.changes.isEmpty {
                 if first < newestArrived { record.cover(.reorderedRequest) }
                 arrived(copy.request, first)
             }
             do {
-                let answer = try await server.answer(copy.request, device: device, account: copy.account, wire: nil)
+                let answer = try await server.answer(
+                    copy.request, device: device, account: copy.account, tokens: nil, wire: nil)
                 if answer.results.contains(where: \.isDuplicate) { record.cover(.lateCopyOfRequest) }
                 if copy.first != nil, answer.results.contains(where: { $0.verdict.isDecided && !$0.isDuplicate }) {
                     record.cover(.lateEffect)
@@ -255,7 +289,8 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
     ) async throws(ExchangeFailure) -> ExchangeAnswer {
         arrived(request, number)
         do {
-            var answer = try await server.answer(request, device: device, account: account, wire: wire)
+            var answer = try await server.answer(
+                request, device: device, account: account, tokens: tokens, wire: wire)
             record.note("answer \(answer.summary)")
             try detail(&answer)
             record.heard(answer, of: request, device: device)

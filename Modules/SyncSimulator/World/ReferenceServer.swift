@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import HTTPTypes
 import Logging
 import SyncCore
@@ -69,25 +70,29 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
     }
 
     func answer(
-        _ request: ExchangeRequest, device: Int, account: String, wire: FaultTape.WireFault?
+        _ request: ExchangeRequest, device: Int, account: String, tokens: DeviceTokens?, wire: FaultTape.WireFault?
     ) async throws(ExchangeFailure) -> ExchangeAnswer {
         let connection: (wire: InProcessHTTP, exchange: BatchExchange)
-        do { connection = try self.connection(device, account) } catch {
+        do { connection = try self.connection(device, account, tokens) } catch {
             throw ExchangeFailure(kind: .unknown, message: "\(error)")
         }
         connection.wire.fault = wire
         connection.wire.asked = request
+        connection.wire.tokens = tokens
         return try await connection.exchange.exchange(request)
     }
 
-    private func connection(_ device: Int, _ account: String) throws -> (wire: InProcessHTTP, exchange: BatchExchange) {
+    private func connection(
+        _ device: Int, _ account: String, _ tokens: DeviceTokens?
+    ) throws -> (wire: InProcessHTTP, exchange: BatchExchange) {
         let name = "\(device) \(account)"
         if let known = connections[name] { return known }
         let wire = InProcessHTTP { [unowned self] body in
             self.serve(body, account)
         }
         let exchange = try BatchExchange(
-            endpoint: "https://server.invalid", http: wire, clock: virtual, wallClock: clock,
+            endpoint: "https://server.invalid", http: wire, credentials: tokens ?? FixedCredentials(nil),
+            clock: virtual, wallClock: clock,
             ids: SeededIDs(seed: seed ^ UInt64(device)),
             logger: Logger(label: "simulator", factory: { _ in SwiftLogNoOpLogHandler() }))
         wire.onReply = { [unowned self] request, body in self.tell(request, body, account) }
@@ -173,6 +178,7 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
         shadows.keys.sorted().flatMap { shadow($0).differences(records(of: $0)) }
     }
 
+    var asksForTokens: Bool { true }
     var accounts: [String] { shadows.keys.sorted() }
 
     func epoch(of account: String) -> String { present }
@@ -248,7 +254,39 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
         return true
     }
 
-    func forgetTombstones() -> Bool { false }
+    /// Prunes as if the time were over for which tombstones are kept: dead records go altogether, in each run those under which
+    /// nothing stands any more.
+    func forgetTombstones() -> Bool {
+        var over = configuration
+        over.retention.tombstones = 0
+        var kept: [String: Set<RecordKey>] = [:]
+        var hasForgotten = false
+        restart {
+            let path = folder.path + "/server.sqlite"
+            let before = try Self.known(path)
+            let pruning = try SyncService(
+                path: path, configuration: over, clock: clock, randomness: SeededRandomness(seed: seed))
+            for _ in schema.entities { try pruning.prune() }
+            try pruning.close()
+            kept = try Self.known(path)
+            hasForgotten = kept != before
+            record.note(
+                "the server forgets \(before.values.map(\.count).reduce(0, +) - kept.values.map(\.count).reduce(0, +)) records"
+            )
+        }
+        for account in shadows.keys.sorted() { shadow(account).forget { kept[account]?.contains($0) != true } }
+        if hasForgotten { record.cover(.tombstonesPruned) }
+        return hasForgotten
+    }
+
+    /// The records of each account in a closed server's file, also those of which only deletes came.
+    private static func known(_ path: String) throws -> [String: Set<RecordKey>] {
+        let database = try DatabaseQueue(path: path)
+        let sql = "SELECT account.name, entity, id FROM record JOIN account ON account.n = record.account"
+        let rows = try database.read { try Row.fetchAll($0, sql: sql) }
+        try database.close()
+        return rows.reduce(into: [:]) { $0[$1[0], default: []].insert(RecordKey($1[1], $1[2])) }
+    }
 
     private func restart(_ between: () throws -> Void) {
         known = [:]
@@ -271,6 +309,8 @@ final class InProcessHTTP: HTTPTransport, @unchecked Sendable {
     /// What becomes of the next answer.
     var fault: FaultTape.WireFault?
     private var last: ServerReply?
+    /// Whose token is looked at; `nil` looks at none.
+    var tokens: DeviceTokens?
     /// The request that is on its way, and who hears what the server said to it.
     var asked: ExchangeRequest?
     var onReply: (ExchangeRequest, [UInt8]) -> Void = { _, _ in }
@@ -281,6 +321,9 @@ final class InProcessHTTP: HTTPTransport, @unchecked Sendable {
         // This server takes plain bodies only, as a small one would.
         guard request.headerFields[.contentEncoding] == nil else {
             return Self.answer(ServerReply(status: 415))
+        }
+        if let tokens, !tokens.isValid(request.headerFields[.authorization]) {
+            return Self.answer(ServerReply(status: 401))
         }
         var (reply, leaves) = serve(body)
         if reply.status == 200, let asked { onReply(asked, reply.body) }

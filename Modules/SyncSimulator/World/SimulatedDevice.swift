@@ -26,6 +26,8 @@ final class SimulatedDevice {
 
     /// What the app that is installed now declares; an older app knows less.
     private var installed: Schema
+    /// What the last process declared.
+    private var declared: Schema?
     /// Counts processes; a restored device has another number, and so other keys.
     private(set) var generation = 0
     private(set) var process: Process?
@@ -113,7 +115,10 @@ final class SimulatedDevice {
         ids = SeededIDs(seed: SeededGenerator.mixed(seed, UInt64(1_000 + index)))
         hook.note = { [record] text in record.note("device \(index) \(text)") }
         hook.onCrash = { [weak self] in self?.takePicture() }
+        DiskShim.put(hook, under: folder.databasePath)
     }
+
+    deinit { DiskShim.remove(folder.databasePath) }
 
     /// The process is dead and has not been followed by another.
     var isDead: Bool { hook.isDead }
@@ -160,7 +165,7 @@ final class SimulatedDevice {
     /// - Throws: what the store threw; a device that dies while it opens is dead afterwards.
     func start() throws {
         generation += 1
-        hook.revive()
+        hook.revive(isUpgrade: declared.map { $0 != installed } ?? false)
         network.generation = generation
         let lane = executor.lane("device \(index).\(generation)")
         let storeLane = executor.lane("store \(index).\(generation)")
@@ -179,6 +184,8 @@ final class SimulatedDevice {
         let store = try Store(
             path: folder.databasePath, schema: installed, account: account, configuration: configuration
         )
+        declared = installed
+        if store.movedAside != nil { record.violate("storage", "device \(index) moved a sound file aside") }
         // The first opening after a start of the system is committed with a sync.
         if openedAt != boot { noteSynced(all: true) }
         openedAt = boot
@@ -293,6 +300,13 @@ final class SimulatedDevice {
         try FileManager.default.removeItem(atPath: blocker)
     }
 
+    /// For a planted mistake: the files do not say where they were.
+    func forgetPlace() throws {
+        let database = try DatabaseQueue(path: folder.databasePath)
+        try database.write { try $0.execute(sql: "DELETE FROM sync_meta WHERE key = 'home'") }
+        try database.close()
+    }
+
     // MARK: Standing still
 
     func suspend() {
@@ -313,14 +327,18 @@ final class SimulatedDevice {
             var configuration = Configuration()
             // The lock outlives the access on purpose.
             configuration.allowsUnsafeTransactions = true
+            hook.isLookedAt = true
+            defer { hook.isLookedAt = false }
             let other = try DatabaseQueue(path: folder.databasePath, configuration: configuration)
             try other.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
             locker = other
+            hook.isLocked = true
         } catch { record.note("device \(index) could not be locked: \(error)") }
     }
 
     func unlock() {
         guard let locker else { return }
+        hook.isLocked = false
         do {
             try locker.writeWithoutTransaction { try $0.execute(sql: "ROLLBACK") }
             try locker.close()
@@ -345,6 +363,9 @@ final class SimulatedDevice {
     /// Reads what is committed, with plain SQL, past the engine's code; `nil` if the process is not alive.
     func read<T>(_ body: (Database) throws -> T) -> T? {
         guard let process else { return nil }
+        let wasLookedAt = hook.isLookedAt
+        hook.isLookedAt = true
+        defer { hook.isLookedAt = wasLookedAt }
         do { return try process.store.read(body) } catch {
             record.violate("simulator", "device \(index) cannot be read: \(error)")
             return nil

@@ -6,10 +6,14 @@ protocol SimulatedServer: AnyObject, Sendable {
     /// Whether its answers are bytes, which can be spoiled; else an answer comes or does not.
     var answersInBytes: Bool { get }
     /// What it does with a request that arrived, and its answer as the device's transport understands it.
-    /// - Parameter wire: what becomes of the answer's bytes, where there are any.
+    /// - Parameters:
+    ///   - tokens: what the device proves itself with; `nil` for a request that is on its way already.
+    ///   - wire: what becomes of the answer's bytes, where there are any.
     func answer(
-        _ request: ExchangeRequest, device: Int, account: String, wire: FaultTape.WireFault?
+        _ request: ExchangeRequest, device: Int, account: String, tokens: DeviceTokens?, wire: FaultTape.WireFault?
     ) async throws(ExchangeFailure) -> ExchangeAnswer
+    /// Whether it looks at the token of each request.
+    var asksForTokens: Bool { get }
     /// The accounts that ever asked for anything, in their order.
     var accounts: [String] { get }
     /// All records of an account, dead ones too, as a reader sees them now.
@@ -50,11 +54,12 @@ final class ModelBackend: SimulatedServer, @unchecked Sendable {
     }
 
     func answer(
-        _ request: ExchangeRequest, device: Int, account: String, wire: FaultTape.WireFault?
+        _ request: ExchangeRequest, device: Int, account: String, tokens: DeviceTokens?, wire: FaultTape.WireFault?
     ) async throws(ExchangeFailure) -> ExchangeAnswer {
         try model(account).answer(request)
     }
 
+    var asksForTokens: Bool { false }
     var accounts: [String] { models.keys.sorted() }
     func records(of account: String) -> [ServerRecord] { models[account]?.records ?? [] }
     func epoch(of account: String) -> String { model(account).epoch }

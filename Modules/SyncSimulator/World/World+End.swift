@@ -17,9 +17,8 @@ extension World {
             device.network.faults = [:]
             device.network.storm = nil
             device.network.isOffline = false
-            device.network.isExpired = false
-            device.hook.crashes = []
-            device.hook.failures = []
+            device.network.tokens.signIn()
+            device.hook.heal()
             device.unlock()
             device.resume()
             update(device.index)

@@ -14,7 +14,7 @@ extension World {
         case .online(let device): devices[device].network.isOffline = false
         case .unlock(let device): devices[device].unlock()
         case .signIn(let device):
-            devices[device].network.isExpired = false
+            devices[device].network.tokens.signIn()
             settle(device) { await $0.engine.trigger(.reconnected) }
         case .signBack(let device): signBack(device)
         case .unpause(let device): unpause(device)
@@ -43,7 +43,7 @@ extension World {
     }
 
     /// A failure that no fault explains is a violation.
-    private func failed(_ failure: StoreFailure, _ index: Int) {
+    func failed(_ failure: StoreFailure, _ index: Int) {
         switch failure.kind {
         case .corrupt, .readOnly, .unexpected:
             record.violate("storage", "device \(index): \(failure.kind.rawValue): \(failure.message)")
@@ -54,18 +54,19 @@ extension World {
     // MARK: What users do
 
     private func perform(_ step: WorkloadTape.Step) {
-        let device = devices[step.device]
+        let index = device(of: step)
+        let device = devices[index]
         guard device.process != nil, !device.isSuspended, !device.isDead else { return }
         switch step.action {
         case .syncNow:
             if let process = device.process { process.calls.syncNow(process) }
-        case .cancel(let number): cancel(step.device, number)
-        case .retry(let number): repair(step.device, number, discards: false)
-        case .discard(let number): repair(step.device, number, discards: true)
-        case .create, .update, .transaction, .move, .delete, .remake, .rewrite: write(step)
+        case .cancel(let number): cancel(index, number)
+        case .retry(let number): repair(index, number, discards: false)
+        case .discard(let number): repair(index, number, discards: true)
+        case .create, .update, .transaction, .move, .delete, .remake, .rewrite: write(step, index)
         }
         buryTheDead()
-        check(step.device)
+        check(index)
     }
 
     /// What a user wrote, over what the device showed.
@@ -75,10 +76,10 @@ extension World {
         let isUnit: Bool
     }
 
-    private func write(_ step: WorkloadTape.Step) {
-        let device = devices[step.device]
+    private func write(_ step: WorkloadTape.Step, _ index: Int) {
+        let device = devices[index]
         guard let rows = device.facts()?.rows else { return }
-        let maker = EditMaker(schema: device.schema, rows: rows, device: step.device, ids: device.ids, seed: seed)
+        let maker = EditMaker(schema: device.schema, rows: rows, device: index, ids: device.ids, seed: seed)
         let edits =
             if case .remake(let record, let fields) = step.action {
                 maker.remake(record, of: made(by: device.account), fields: fields)
@@ -87,9 +88,9 @@ extension World {
             }
         let isUnit = if case .transaction(_, _, true) = step.action { true } else { false }
         let writes = record.localWrites
-        write(edits, isUnit: isUnit, step.device)
+        write(edits, isUnit: isUnit, index)
         if case .remake = step.action, record.localWrites > writes { record.cover(.madeAgain) }
-        if !device.isDead { holdNewRoots(step.device, edits) }
+        if !device.isDead { holdNewRoots(index, edits) }
     }
 
     /// What was ever made on the devices of an account, with what was written then.
@@ -124,7 +125,8 @@ extension World {
         {
             record.violate("I6", "device \(index) writes at \(first.stamp), and has seen \(seen)")
         }
-        record.localWrites += 1
+        if !made.isEmpty { record.wrote(index) }
+        noteWrite(index)
         if edits.contains(where: refersElsewhere) { record.cover(.otherReference) }
         record.note("device \(index) writes \(made.map { "\($0.sequence):\($0.record)" })")
         enter(made, of: attempts[index], in: index)
@@ -258,32 +260,28 @@ extension World {
             record.struck("restart")
             start(index)
         case .suspended(let index, let milliseconds):
+            guard devices[index].process != nil, !devices[index].isDead else { return }
             devices[index].suspend()
             record.cover(.suspension)
             record.struck("suspension")
             agenda.add(.resume(device: index), at: now + milliseconds)
         case .offline(let index, let milliseconds):
             devices[index].network.isOffline = true
-            record.cover(.offline)
-            record.struck("offline")
             agenda.add(.online(device: index), at: now + milliseconds)
         case .clockJump(let index, let milliseconds):
             devices[index].wallClock.advance(milliseconds: milliseconds)
             record.cover(.clockJump)
-            record.struck("clock jump")
+            if milliseconds != 0 { record.struck("clock jump") }
         case .lockedFile(let index, let milliseconds):
-            guard devices[index].process != nil else { return }
+            guard devices[index].process != nil, !devices[index].isDead else { return }
             devices[index].lock()
-            record.cover(.lockedFile)
-            record.struck("locked file")
             agenda.add(.unlock(device: index), at: now + milliseconds)
         case .pause(let index, let milliseconds):
             if settle(index, { await $0.engine.pause() }) != nil { paused[index] = devices[index].generation }
             agenda.add(.unpause(device: index), at: now + milliseconds)
         case .expiredToken(let index, let milliseconds):
-            devices[index].network.isExpired = true
-            record.cover(.expiredToken)
-            record.struck("expired token")
+            // Half of the apps get another one by themselves.
+            devices[index].network.tokens.expire(refreshes: milliseconds % 2 == 0)
             agenda.add(.signIn(device: index), at: now + milliseconds)
         case .otherAccount(let index):
             guard devices[index].process != nil, !devices[index].isDead else { return }
@@ -307,6 +305,7 @@ extension World {
             if server.forgetTombstones() { record.struck("forgotten tombstones") }
         case .deviceBackup(let index): backUp(index)
         case .restoredDevice(let index): restore(index)
+        case .clonedDevice(let index, let rests, let keepsNote): clone(index, rests: rests, keepsNote: keepsNote)
         }
     }
 
@@ -330,15 +329,16 @@ extension World {
         record.struck("power loss")
         if loss.lost > 0 { record.cover(.powerLoss) }
         if loss.isInCheckpoint { record.cover(.powerLossInCheckpoint) }
-        powerless.insert(index)
+        isOlder.insert(index)
         buryTheDead()
     }
 
-    /// After a power loss, as after a restore, what the files hold counts again, and the rest is lost.
+    /// After a power loss, as after a restore and in a copy, what the files hold counts again, and the rest is lost.
     func forgetLost(_ index: Int) {
-        guard powerless.remove(index) != nil else { return }
+        guard isOlder.remove(index) != nil else { return }
         memories[index].restored()
         ledgers[index].restored(Set(devices[index].facts()?.queue.map(\.key) ?? []))
+        noteCloneLives(index)
     }
 
     private func backUp(_ index: Int) {

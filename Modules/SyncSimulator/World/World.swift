@@ -40,13 +40,18 @@ final class World {
     /// No device is told when nothing goes wrong any more.
     let healsGently: Bool
     var healedAt: Int64 = 0
-    /// Devices whose power went, and that have not been started since.
-    var powerless: Set<Int> = []
+    /// Devices whose files are older than what they did, since their power went, or that are copies, and that have not been started
+    /// since.
+    var isOlder: Set<Int> = []
+    /// The device that began as a copy of another one.
+    var clone: Clone?
 
     init(seed: UInt64, options: SimulationOptions) throws {
         workload = WorkloadTape(seed: seed)
         faults = FaultTape(seed: seed, devices: workload.devices, duration: workload.duration)
-        let options = options.varied(by: seed, choosesRoots: faults.choosesRoots)
+        var options = options.varied(by: seed, choosesRoots: faults.choosesRoots)
+        // Which reads come to the disk depends on who reads.
+        if faults.failsAtReading { options.readsByWriter = true }
         self.seed = seed
         self.options = options
         executor = SeededExecutor(seed: seed)
@@ -72,6 +77,8 @@ final class World {
         }
         try setUp()
         record.onRequest = { [unowned self] request, device in self.saw(request, from: device) }
+        record.onVerdicts = { [unowned self] keys, device in self.noteHeard(keys, by: device) }
+        record.isCommon = { [unowned self] key in self.clone?.common.contains(key) ?? false }
         record.isWritten = { [unowned self] device, change, field, value in
             self.ledgers[device].names(field, value, in: change.record, upTo: change.sequence)
         }
@@ -84,32 +91,12 @@ final class World {
     }
 
     private func setUp() throws {
-        let used = faults.entries.filter { !options.withoutFaults.contains($0.number) }.map(\.fault)
-        let patience = StormTape(seed: seed, duration: workload.duration).patience
         for index in 0..<workload.devices {
-            let path = folder + "/device-\(index)"
-            try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
-            let isOlder = used.contains(.olderApp(device: index))
+            let schema = used.contains(.olderApp(device: index)) ? options.older : options.schema
+            let device = try addDevice(declaring: schema)
             // Some devices make their tables themselves, and may die over it.
             if restarts.chance(0.75) {
-                try options.templates.file(isOlder ? options.older : options.schema).write(
-                    to: URL(fileURLWithPath: DeviceFolder(path: path).databasePath))
-            }
-            var (offset, rate) = (Int64(0), 1.0)
-            for case .clock(index, let off, let drift) in used { (offset, rate) = (off, drift) }
-            let device = SimulatedDevice(
-                index: index, seed: seed, folder: DeviceFolder(path: path), server: server,
-                executor: executor,
-                record: record, options: options, limits: limits, patience: patience, clockOffset: offset,
-                clockRate: rate)
-            for fault in used { give(fault, to: device) }
-            if isOlder { device.install(options.older) }
-            devices.append(device)
-            ledgers.append(Ledger())
-            memories.append(Memory())
-            device.network.onAnswer = { [unowned self] in self.memories[index].heard($0, of: $1) }
-            device.network.onFailure = { [unowned self] request in
-                if self.hasClaimedMore(than: request, index) { self.record.cover(.claimPutBack) }
+                try options.templates.file(schema).write(to: URL(fileURLWithPath: device.folder.databasePath))
             }
         }
         for fault in used {
@@ -125,13 +112,43 @@ final class World {
         }
     }
 
+    /// What the tape has, but for what is left out.
+    private var used: [FaultTape.Fault] {
+        faults.entries.filter { !options.withoutFaults.contains($0.number) }.map(\.fault)
+    }
+
+    /// A device more, in a folder of its own, with what the tape has for it.
+    func addDevice(declaring schema: Schema) throws -> SimulatedDevice {
+        let index = devices.count
+        let path = folder + "/device-\(index)"
+        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+        let patience = StormTape(seed: seed, duration: workload.duration).patience
+        var (offset, rate) = (Int64(0), 1.0)
+        for case .clock(index, let off, let drift) in used { (offset, rate) = (off, drift) }
+        let device = SimulatedDevice(
+            index: index, seed: seed, folder: DeviceFolder(path: path), server: server, executor: executor,
+            record: record, options: options, limits: limits, patience: patience, clockOffset: offset, clockRate: rate)
+        for fault in used { give(fault, to: device) }
+        device.install(schema)
+        devices.append(device)
+        ledgers.append(Ledger())
+        memories.append(Memory())
+        device.network.onAnswer = { [unowned self] in self.memories[index].heard($0, of: $1) }
+        device.network.onFailure = { [unowned self] request in
+            if self.hasClaimedMore(than: request, index) { self.record.cover(.claimPutBack) }
+        }
+        return device
+    }
+
     private func give(_ fault: FaultTape.Fault, to device: SimulatedDevice) {
         switch fault {
         case .request(device.index, let number, let fault): device.network.faults[number] = fault
         case .device(device.index, .crashAtStatement(let number)): device.hook.crashes.insert(number)
         case .device(device.index, .failingDisk(let from, let count)):
-            let code: ResultCode = [.SQLITE_FULL, .SQLITE_IOERR, .SQLITE_BUSY][from % 3]
-            device.hook.failures.append((from..<(from + count * 5), code))
+            let failure: FaultTape.DiskFailure = [.full, .io, .busy][from % 3]
+            device.hook.failures.append((from..<(from + count * 5), failure))
+        case .device(device.index, .failingOpening(let number, let failure, let after)):
+            device.hook.openings.append((number, failure, after))
         default: break
         }
     }
@@ -152,11 +169,11 @@ final class World {
                 ($0 ^ UInt64($1)) &* 0x0000_0100_0000_01b3
             }
             if refusals.contains(where: { number % $0.0 == $0.1 }) {
-                record.struck("refusal")
+                record.struck("refusal", of: key)
                 return .reject(Rejection(code: .forbidden, message: "not today"))
             }
             if deferrals.contains(where: { (number >> 8) % $0.0 == $0.1 }) {
-                record.struck("deferral")
+                record.struck("deferral", of: key)
                 return .retry(afterSeconds: 3)
             }
             return .decide
@@ -213,9 +230,15 @@ final class World {
 
     private func report() -> SeedReport {
         for device in devices {
-            if device.hook.struckCommits > 0 {
-                record.cover(.failedCommit)
-                record.struck("failed commit")
+            for _ in 0..<device.hook.timesLockedOut {
+                record.cover(.lockedFile)
+                record.struck("locked file")
+            }
+            for failure in FaultTape.DiskFailure.allCases {
+                for _ in 0..<(device.hook.struck[failure] ?? 0) {
+                    record.cover(failure.situation)
+                    record.struck(failure.name)
+                }
             }
             if device.hook.diedInTransaction { record.cover(.crashInTransaction) }
         }
@@ -224,7 +247,8 @@ final class World {
 
     private func summary() -> SeedReport {
         SeedReport(
-            seed: seed, devices: devices.count, localWrites: record.localWrites, faults: record.faults,
+            seed: seed, devices: devices.count, localWrites: record.localWrites, writers: record.writers.count,
+            faults: record.faults,
             coverage: record.coverage, violations: record.violations, traceHash: executor.traceHash,
             trace: record.lines, requests: devices.reduce(0) { $0 + $1.network.requests },
             virtualTime: executor.clock.now.elapsed, isComplete: isComplete)
@@ -265,6 +289,7 @@ final class World {
         let device = devices[index]
         guard device.process == nil else { return }
         for _ in 0..<5 {
+            let struck = device.hook.struck
             do {
                 try device.start()
                 record.cover(.restart)
@@ -277,12 +302,15 @@ final class World {
                 // The words hold the file's path, whose name is no part of what two runs are compared by.
                 record.note("device \(index) did not open")
                 record.detail("\(error)")
+                if device.hook.struck != struck { record.cover(.failedOpening) }
+                if let failure = error as? StoreFailure, !device.isDead { failed(failure, index) }
             }
+            if device.isDead { record.cover(.crashInOpening) }
             // It died, or failed, while it opened: another process tries at once.
             device.kill()
             device.bury()
         }
-        device.hook.failures = []
+        device.hook.mend()
         agenda.add(.start(device: index), at: now + 1_000)
     }
 
@@ -354,7 +382,8 @@ final class World {
         else { return }
         if device.wasChecked, !isLast { return }
         device.wasChecked = true
-        let lost = ledgers[index].look(facts, accepted: record.accepted, taken: record.taken, refused: record.refused)
+        let lost = ledgers[index].look(
+            facts, accepted: accepted(by: index), taken: record.taken, refused: record.refused)
         let invariants = Invariants(
             schema: device.schema, device: index, facts: facts, ledger: ledgers[index], lost: lost,
             refused: record.refused, server: server.records(of: device.account),
