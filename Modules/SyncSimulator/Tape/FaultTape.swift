@@ -44,8 +44,11 @@ public struct FaultTape: Sendable {
     public enum DeviceFault: Sendable, Hashable {
         /// The process dies at this statement of its database, counted from the start of the seed.
         case crashAtStatement(Int)
-        /// So many statements fail as on a failing disk, from this one on.
+        /// The disk fails from this statement on, for five times so many.
         case failingDisk(from: Int, count: Int)
+        /// The disk fails once in the process with this number, from 1 on, when it was asked for that so often; `nil` is the first
+        /// process with another version of the app.
+        case failingOpening(number: Int?, DiskFailure, after: Int)
     }
 
     /// What happens at a time.
@@ -132,6 +135,7 @@ public struct FaultTape: Sendable {
         faults += Self.accountFaults(seed, devices, duration)
         faults += Self.scopeFaults(seed, devices, duration)
         faults += Self.cloneFaults(seed, devices, duration)
+        faults += Self.diskFaults(seed, devices)
         entries = faults.enumerated().map { Entry(number: $0.offset, fault: $0.element) }
     }
 

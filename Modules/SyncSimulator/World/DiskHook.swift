@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
 
-/// What stands between a device's database and its disk: counts statements, kills the device at one, and lets commits fail.
+/// What stands between a device's database and its disk: counts statements, kills the device at one, and lets the disk fail.
 ///
 /// A kill takes a picture of the device's files at that very statement, open transaction and all, as a process that
 /// dies leaves them; what the doomed code still writes afterwards goes into files that are thrown away.
@@ -11,12 +11,24 @@ final class DiskHook: @unchecked Sendable {
     private(set) var statements = 0
     /// Statements at which the device dies.
     var crashes: Set<Int> = []
-    /// Statements from and to which commits fail, and how.
-    var failures: [(range: Range<Int>, code: ResultCode)] = []
+    /// Statements from and to which the disk fails, and how.
+    var failures: [(range: Range<Int>, failure: FaultTape.DiskFailure)] = []
+    /// Openings in which the disk fails once, when it was asked for that so often: by the number of the process, or the first that has
+    /// another version of the app.
+    var openings: [(number: Int?, failure: FaultTape.DiskFailure, after: Int)] = []
+    /// The process that lives now, from 1 on, and whether it is the first with another version of the app.
+    private var process = 0
+    private var isUpgrade = false
+    /// How often this process has asked its disk for what can fail.
+    private var asked: [FaultTape.DiskFailure: Int] = [:]
+    /// The simulator itself looks.
+    var isLookedAt = false
+    /// What struck, each failure of the tape once.
+    private(set) var struck: [FaultTape.DiskFailure: Int] = [:]
+    private var struckRanges: Set<Range<Int>> = []
     private(set) var isDead = false
     /// What a dead process left in memory is being cleared away: nothing of that reaches the files that count.
     var isClearing = false
-    private(set) var struckCommits = 0
     private(set) var diedInTransaction = false
     /// Takes the picture.
     var onCrash: () -> Void = {}
@@ -43,19 +55,56 @@ final class DiskHook: @unchecked Sendable {
     }
 
     /// A new process begins.
-    func revive() { isDead = false }
-
-    func failure() -> DatabaseError? {
-        guard !isClearing else { return nil }
-        if isDead { return DatabaseError(resultCode: .SQLITE_IOERR, message: "the process is dead") }
-        guard let failure = failures.first(where: { $0.range.contains(statements) }) else { return nil }
-        struckCommits += 1
-        note("commit fails with \(failure.code.rawValue)")
-        return DatabaseError(resultCode: failure.code, message: "injected")
+    /// - Parameter isUpgrade: it is the first with another version of the app.
+    func revive(isUpgrade: Bool) {
+        isDead = false
+        process += 1
+        self.isUpgrade = isUpgrade
+        asked = [:]
     }
+
+    /// The disk works again where it fails now.
+    func mend() { failures.removeAll { $0.range.contains(statements) } }
+
+    /// Nothing goes wrong any more.
+    func heal() { (crashes, failures, openings) = ([], [], []) }
+
+    /// Whether the disk fails at what it is asked for now.
+    func failure(of operation: DiskShim.Operation) -> ResultCode? {
+        // What a dead process still does goes into files that are thrown away.
+        guard !isClearing, !isDead, !isLookedAt else { return nil }
+        if let (range, failure) = failures.first(where: { $0.range.contains(statements) }),
+            let code = failure.code(for: operation)
+        {
+            if struckRanges.insert(range).inserted { strike(failure) }
+            note("disk: \(failure) at statement \(statements)")
+            return code
+        }
+        return openings.isEmpty ? nil : failureOfOpening(operation)
+    }
+
+    private func failureOfOpening(_ operation: DiskShim.Operation) -> ResultCode? {
+        for failure in FaultTape.DiskFailure.allCases {
+            guard let code = failure.code(for: operation) else { continue }
+            let before = asked[failure, default: 0]
+            asked[failure] = before + 1
+            let place = openings.firstIndex { opening in
+                opening.failure == failure && opening.after == before
+                    && (opening.number.map { $0 == process } ?? isUpgrade)
+            }
+            guard let place else { continue }
+            openings.remove(at: place)
+            strike(failure)
+            note("disk: \(failure) in process \(process), after \(before)")
+            return code
+        }
+        return nil
+    }
+
+    private func strike(_ failure: FaultTape.DiskFailure) { struck[failure, default: 0] += 1 }
 }
 
-/// Lets a commit fail as SQLite would: the transaction is rolled back, and the writer gets the code.
+/// Lets no commit of a dead process go through: it gets the code, and the transaction is rolled back.
 final class CommitFailer: TransactionObserver, Sendable {
     private let hook: DiskHook
     init(_ hook: DiskHook) { self.hook = hook }
@@ -64,7 +113,8 @@ final class CommitFailer: TransactionObserver, Sendable {
     func observes(eventsOfKind eventKind: DatabaseEventKind) -> Bool { false }
     func databaseDidChange(with event: DatabaseEvent) {}
     func databaseWillCommit() throws {
-        if let failure = hook.failure() { throw failure }
+        guard hook.isDead, !hook.isClearing else { return }
+        throw DatabaseError(resultCode: .SQLITE_IOERR, message: "the process is dead")
     }
     func databaseDidCommit(_ db: Database) {}
     func databaseDidRollback(_ db: Database) {}

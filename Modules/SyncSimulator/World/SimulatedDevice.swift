@@ -25,6 +25,8 @@ final class SimulatedDevice {
 
     /// What the app that is installed now declares; an older app knows less.
     private var installed: Schema
+    /// What the last process declared.
+    private var declared: Schema?
     /// Counts processes; a restored device has another number, and so other keys.
     private(set) var generation = 0
     private(set) var process: Process?
@@ -109,7 +111,10 @@ final class SimulatedDevice {
         ids = SeededIDs(seed: SeededGenerator.mixed(seed, UInt64(1_000 + index)))
         hook.note = { [record] text in record.note("device \(index) \(text)") }
         hook.onCrash = { [weak self] in self?.takePicture() }
+        DiskShim.put(hook, under: folder.databasePath)
     }
+
+    deinit { DiskShim.remove(folder.databasePath) }
 
     /// The process is dead and has not been followed by another.
     var isDead: Bool { hook.isDead }
@@ -156,7 +161,7 @@ final class SimulatedDevice {
     /// - Throws: what the store threw; a device that dies while it opens is dead afterwards.
     func start() throws {
         generation += 1
-        hook.revive()
+        hook.revive(isUpgrade: declared.map { $0 != installed } ?? false)
         network.generation = generation
         let lane = executor.lane("device \(index).\(generation)")
         let storeLane = executor.lane("store \(index).\(generation)")
@@ -175,6 +180,8 @@ final class SimulatedDevice {
         let store = try Store(
             path: folder.databasePath, schema: installed, account: account, configuration: configuration
         )
+        declared = installed
+        if store.movedAside != nil { record.violate("storage", "device \(index) moved a sound file aside") }
         // The first opening after a start of the system is committed with a sync.
         if openedAt != boot { noteSynced(all: true) }
         openedAt = boot
@@ -344,6 +351,9 @@ final class SimulatedDevice {
     /// Reads what is committed, with plain SQL, past the engine's code; `nil` if the process is not alive.
     func read<T>(_ body: (Database) throws -> T) -> T? {
         guard let process else { return nil }
+        let wasLookedAt = hook.isLookedAt
+        hook.isLookedAt = true
+        defer { hook.isLookedAt = wasLookedAt }
         do { return try process.store.read(body) } catch {
             record.violate("simulator", "device \(index) cannot be read: \(error)")
             return nil

@@ -16,8 +16,7 @@ extension World {
             device.network.faults = [:]
             device.network.isOffline = false
             device.network.isExpired = false
-            device.hook.crashes = []
-            device.hook.failures = []
+            device.hook.heal()
             device.unlock()
             device.resume()
             update(device.index)

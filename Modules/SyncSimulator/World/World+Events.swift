@@ -42,7 +42,7 @@ extension World {
     }
 
     /// A failure that no fault explains is a violation.
-    private func failed(_ failure: StoreFailure, _ index: Int) {
+    func failed(_ failure: StoreFailure, _ index: Int) {
         switch failure.kind {
         case .corrupt, .readOnly, .unexpected:
             record.violate("storage", "device \(index): \(failure.kind.rawValue): \(failure.message)")

@@ -42,7 +42,9 @@ final class World {
     init(seed: UInt64, options: SimulationOptions) throws {
         workload = WorkloadTape(seed: seed)
         faults = FaultTape(seed: seed, devices: workload.devices, duration: workload.duration)
-        let options = options.varied(by: seed, choosesRoots: faults.choosesRoots)
+        var options = options.varied(by: seed, choosesRoots: faults.choosesRoots)
+        // Which reads come to the disk depends on who reads.
+        if faults.failsAtReading { options.readsByWriter = true }
         self.seed = seed
         self.options = options
         executor = SeededExecutor(seed: seed)
@@ -133,8 +135,10 @@ final class World {
         case .request(device.index, let number, let fault): device.network.faults[number] = fault
         case .device(device.index, .crashAtStatement(let number)): device.hook.crashes.insert(number)
         case .device(device.index, .failingDisk(let from, let count)):
-            let code: ResultCode = [.SQLITE_FULL, .SQLITE_IOERR, .SQLITE_BUSY][from % 3]
-            device.hook.failures.append((from..<(from + count * 5), code))
+            let failure: FaultTape.DiskFailure = [.full, .io, .busy][from % 3]
+            device.hook.failures.append((from..<(from + count * 5), failure))
+        case .device(device.index, .failingOpening(let number, let failure, let after)):
+            device.hook.openings.append((number, failure, after))
         default: break
         }
     }
@@ -216,9 +220,11 @@ final class World {
 
     private func report() -> SeedReport {
         for device in devices {
-            if device.hook.struckCommits > 0 {
-                record.cover(.failedCommit)
-                record.struck("failed commit")
+            for failure in FaultTape.DiskFailure.allCases {
+                for _ in 0..<(device.hook.struck[failure] ?? 0) {
+                    record.cover(failure.situation)
+                    record.struck(failure.name)
+                }
             }
             if device.hook.diedInTransaction { record.cover(.crashInTransaction) }
         }
@@ -268,6 +274,7 @@ final class World {
         let device = devices[index]
         guard device.process == nil else { return }
         for _ in 0..<5 {
+            let struck = device.hook.struck
             do {
                 try device.start()
                 record.cover(.restart)
@@ -280,12 +287,15 @@ final class World {
                 // The words hold the file's path, whose name is no part of what two runs are compared by.
                 record.note("device \(index) did not open")
                 record.detail("\(error)")
+                if device.hook.struck != struck { record.cover(.failedOpening) }
+                if let failure = error as? StoreFailure, !device.isDead { failed(failure, index) }
             }
+            if device.isDead { record.cover(.crashInOpening) }
             // It died, or failed, while it opened: another process tries at once.
             device.kill()
             device.bury()
         }
-        device.hook.failures = []
+        device.hook.mend()
         agenda.add(.start(device: index), at: now + 1_000)
     }
 
