@@ -256,6 +256,7 @@ public enum Situation: String, Sendable, Hashable, CaseIterable {
     case serverCrashAtStatement = "a server killed between two statements"
     case serverCrashAfterCommit = "a server killed between commit and answer"
     case expiredCheckpoint = "an expired checkpoint"
+    case tombstonesPruned = "dead records that the reference server forgot altogether"
     case deviceRestored = "a device restored from a backup"
     case deviceCloned = "a device that lives beside a copy of itself, and both write"
     case sentByBothCopies = "a change that two living copies of one device sent"

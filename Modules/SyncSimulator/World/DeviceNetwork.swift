@@ -69,10 +69,13 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
         let number = requests
         record.note("device \(device) request \(number) \(request.summary)")
         record.saw(request, from: device)
-        guard !isOffline else { throw .unreachable }
+        guard !isOffline else {
+            record.struck("offline")
+            record.cover(.offline)
+            throw .unreachable
+        }
         guard !isExpired else { throw .status(401, code: "unauthorized", retryAfter: nil) }
         guard let fault = faults[number] else { return try await deliver(request, by: account) }
-        record.struck(fault.name)
         record.note("device \(device) request \(number) \(fault)")
         return try await suffer(fault, request, by: account)
     }
@@ -82,25 +85,30 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
     ) async throws(ExchangeFailure) -> ExchangeAnswer {
         switch fault {
         case .latency(let there, let back):
+            if there + back > 0 { record.struck(fault.name) }
             try await wait(there)
             let answer = try await deliver(request, by: account)
             try await wait(back)
             return answer
         case .lostRequest:
+            record.struck(fault.name)
             throw ExchangeFailure(kind: .network, message: "the request was lost", reachedServer: false)
         case .lostAnswer:
             let answer = try await deliver(request, by: account)
+            record.struck(fault.name)
             if !answer.results.isEmpty { record.cover(.answerLostAfterCommit) }
             unheard.formUnion(answer.results.filter { $0.verdict.isDecided }.map(\.changeID))
             throw ExchangeFailure(
                 kind: .network, message: "the connection died", reachedServer: true, isBrokenOff: true)
         case .duplicated:
             _ = try await deliver(request, by: account)
+            record.struck(fault.name)
             return try await deliver(request, by: account)
         case .replayedLater(let milliseconds):
             copies.append((clock.now.elapsed + .milliseconds(milliseconds), request, account))
             return try await deliver(request, by: account)
         case .status(let status, let retryAfter):
+            record.struck(fault.name)
             throw .status(status, code: nil, retryAfter: retryAfter)
         case .missingVerdicts(let bits):
             var answer = try await deliver(request, by: account)
@@ -109,17 +117,24 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
                 bits >> UInt64($0.offset % 64) & 1 == 0
             }
             .map(\.element)
-            if answer.results.count < before { record.cover(.missingVerdict) }
+            if answer.results.count < before {
+                record.struck(fault.name)
+                record.cover(.missingVerdict)
+            }
             return answer
         case .shortPage(let limit):
             var shorter = request
             shorter.limit = limit
             let answer = try await deliver(shorter, by: account)
-            if answer.hasMore { record.cover(.severalPages) }
+            if answer.hasMore {
+                record.struck(fault.name)
+                record.cover(.severalPages)
+            }
             return answer
         case .backoff(let seconds):
             var answer = try await deliver(request, by: account)
             answer.backoffSeconds = seconds
+            if seconds > 0 { record.struck(fault.name) }
             return answer
         case .foreignEpoch:
             var answer = try await deliver(request, by: account)
@@ -128,18 +143,26 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
             // Another history has other records and other versions.
             answer.page = ArrayPage([])
             answer.currentSyncVersion += 50
+            record.struck(fault.name)
             record.cover(.foreignAnswer)
             return answer
         case .foreignDataset:
             guard request.dataset != nil else { return try await deliver(request, by: account) }
+            record.struck(fault.name)
             throw ExchangeFailure(
                 kind: .history, status: 409, code: "otherDataset", message: "another data set",
                 reachedServer: true)
         case .wire(let wire):
-            let answer = try await deliver(request, by: account, wire: wire)
+            let answer: ExchangeAnswer
+            do { answer = try await deliver(request, by: account, wire: wire) } catch {
+                // What the server itself refuses has no answer to be spoilt.
+                if error.kind != .history, error.status == nil { record.struck(fault.name) }
+                throw error
+            }
             record.violate("I14", "device \(device): an answer with \(wire) was taken")
             return answer
         case .hang:
+            record.struck(fault.name)
             try await wait(120_000)
             throw ExchangeFailure(kind: .network, message: "no answer in 120 s", reachedServer: true)
         }
@@ -154,6 +177,7 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
         copies.removeAll { $0.at <= clock.now.elapsed }
         for copy in due {
             record.note("device \(device) late copy \(copy.request.summary)")
+            record.struck("replayed later")
             do {
                 let answer = try await server.answer(copy.request, device: device, account: copy.account, wire: nil)
                 if answer.results.contains(where: \.isDuplicate) { record.cover(.lateCopyOfRequest) }

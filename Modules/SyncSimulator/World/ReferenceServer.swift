@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import HTTPTypes
 import Logging
 import SyncCore
@@ -247,7 +248,36 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
         return true
     }
 
-    func forgetTombstones() -> Bool { false }
+    /// Prunes as if the time were over for which tombstones are kept: dead records go altogether, in each run those under which
+    /// nothing stands any more.
+    func forgetTombstones() -> Bool {
+        var over = configuration
+        over.retention.tombstones = 0
+        var kept: [String: Set<RecordKey>] = [:]
+        var hasForgotten = false
+        restart {
+            let path = folder.path + "/server.sqlite"
+            let before = try Self.known(path)
+            let pruning = try SyncService(
+                path: path, configuration: over, clock: clock, randomness: SeededRandomness(seed: seed))
+            for _ in schema.entities { try pruning.prune() }
+            try pruning.close()
+            kept = try Self.known(path)
+            hasForgotten = kept != before
+        }
+        for account in shadows.keys.sorted() { shadow(account).forget { kept[account]?.contains($0) != true } }
+        if hasForgotten { record.cover(.tombstonesPruned) }
+        return hasForgotten
+    }
+
+    /// The records of each account in a closed server's file, also those of which only deletes came.
+    private static func known(_ path: String) throws -> [String: Set<RecordKey>] {
+        let database = try DatabaseQueue(path: path)
+        let sql = "SELECT account.name, entity, id FROM record JOIN account ON account.n = record.account"
+        let rows = try database.read { try Row.fetchAll($0, sql: sql) }
+        try database.close()
+        return rows.reduce(into: [:]) { $0[$1[0], default: []].insert(RecordKey($1[1], $1[2])) }
+    }
 
     private func restart(_ between: () throws -> Void) {
         known = [:]

@@ -29,6 +29,9 @@ final class Shadow: @unchecked Sendable {
         return true
     }
 
+    /// What the reference server has forgotten altogether the model forgets, too.
+    func forget(_ isForgotten: (RecordKey) -> Bool) { model.forget(isForgotten) }
+
     /// Tells the model a request and what the reference server answered.
     /// - Returns: where the two decide differently, in words.
     func differences(_ request: ExchangeRequest, _ results: [ChangeResult]) -> [String] {

@@ -124,7 +124,7 @@ extension World {
         {
             record.violate("I6", "device \(index) writes at \(first.stamp), and has seen \(seen)")
         }
-        record.localWrites += 1
+        if !made.isEmpty { record.wrote(index) }
         noteWrite(index)
         if isUnit, made.count > 1 { record.cover(.unitSent) }
         if edits.contains(where: refersElsewhere) { record.cover(.otherReference) }
@@ -264,24 +264,21 @@ extension World {
             record.struck("restart")
             start(index)
         case .suspended(let index, let milliseconds):
+            guard devices[index].process != nil, !devices[index].isDead else { return }
             devices[index].suspend()
             record.cover(.suspension)
             record.struck("suspension")
             agenda.add(.resume(device: index), at: now + milliseconds)
         case .offline(let index, let milliseconds):
             devices[index].network.isOffline = true
-            record.cover(.offline)
-            record.struck("offline")
             agenda.add(.online(device: index), at: now + milliseconds)
         case .clockJump(let index, let milliseconds):
             devices[index].wallClock.advance(milliseconds: milliseconds)
             record.cover(.clockJump)
-            record.struck("clock jump")
+            if milliseconds != 0 { record.struck("clock jump") }
         case .lockedFile(let index, let milliseconds):
-            guard devices[index].process != nil else { return }
+            guard devices[index].process != nil, !devices[index].isDead else { return }
             devices[index].lock()
-            record.cover(.lockedFile)
-            record.struck("locked file")
             agenda.add(.unlock(device: index), at: now + milliseconds)
         case .pause(let index, let milliseconds):
             settle(index) { await $0.engine.pause() }

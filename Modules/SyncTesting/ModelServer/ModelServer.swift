@@ -96,6 +96,15 @@ public final class ModelServer: Exchange, @unchecked Sendable {
         }
     }
 
+    /// Forgets records altogether, as a server does that keeps a tombstone no longer: what is said of them later is said of
+    /// records that never were.
+    package func forget(_ isForgotten: (RecordKey) -> Bool) {
+        lock.withLock {
+            for key in state.records.keys.filter(isForgotten) { state.records[key] = nil }
+            state.leavings.removeAll { state.records[$0.record] == nil }
+        }
+    }
+
     public func exchange(_ request: ExchangeRequest) async throws(ExchangeFailure) -> ExchangeAnswer {
         try answer(request)
     }
