@@ -14,8 +14,8 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
     var isOffline = false
     /// Whose token the device has.
     var account = SimulatedDevice.account
-    /// The server does not take its token.
-    var isExpired = false
+    /// What it proves with who it is.
+    let tokens = DeviceTokens()
     /// Nothing leaves a dead process; the number of the living one.
     var generation = 0
     private(set) var requests = 0
@@ -33,6 +33,11 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
         self.server = server
         self.clock = clock
         self.record = record
+        tokens.onRefresh = { [record, device] isRenewed in
+            record.note("device \(device) \(isRenewed ? "has a new token" : "has no token")")
+            record.struck("expired token")
+            record.cover(isRenewed ? .renewedToken : .expiredToken)
+        }
     }
 
     /// The network as one process sees it; a process that died gets nothing through.
@@ -74,7 +79,12 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
             record.cover(.offline)
             throw .unreachable
         }
-        guard !isExpired else { throw .status(401, code: "unauthorized", retryAfter: nil) }
+        // Where there is no codec, nobody but this asks for the token.
+        if !server.asksForTokens {
+            let isValid: Bool
+            do { isValid = try await tokens.present() } catch { isValid = false }
+            guard isValid else { throw .status(401, code: "unauthorized", retryAfter: nil) }
+        }
         guard let fault = faults[number] else { return try await deliver(request, by: account) }
         record.note("device \(device) request \(number) \(fault)")
         return try await suffer(fault, request, by: account)
@@ -179,7 +189,8 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
             record.note("device \(device) late copy \(copy.request.summary)")
             record.struck("replayed later")
             do {
-                let answer = try await server.answer(copy.request, device: device, account: copy.account, wire: nil)
+                let answer = try await server.answer(
+                    copy.request, device: device, account: copy.account, tokens: nil, wire: nil)
                 if answer.results.contains(where: \.isDuplicate) { record.cover(.lateCopyOfRequest) }
             } catch {
                 record.note("late copy refused: \(error.kind.rawValue)")
@@ -191,7 +202,8 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
         _ request: ExchangeRequest, by account: String, wire: FaultTape.WireFault? = nil
     ) async throws(ExchangeFailure) -> ExchangeAnswer {
         do {
-            var answer = try await server.answer(request, device: device, account: account, wire: wire)
+            var answer = try await server.answer(
+                request, device: device, account: account, tokens: tokens, wire: wire)
             record.note("answer \(answer.summary)")
             try detail(&answer)
             record.heard(answer, of: request, device: device)

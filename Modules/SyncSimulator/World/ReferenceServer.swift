@@ -69,25 +69,29 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
     }
 
     func answer(
-        _ request: ExchangeRequest, device: Int, account: String, wire: FaultTape.WireFault?
+        _ request: ExchangeRequest, device: Int, account: String, tokens: DeviceTokens?, wire: FaultTape.WireFault?
     ) async throws(ExchangeFailure) -> ExchangeAnswer {
         let connection: (wire: InProcessHTTP, exchange: BatchExchange)
-        do { connection = try self.connection(device, account) } catch {
+        do { connection = try self.connection(device, account, tokens) } catch {
             throw ExchangeFailure(kind: .unknown, message: "\(error)")
         }
         connection.wire.fault = wire
         connection.wire.asked = request
+        connection.wire.tokens = tokens
         return try await connection.exchange.exchange(request)
     }
 
-    private func connection(_ device: Int, _ account: String) throws -> (wire: InProcessHTTP, exchange: BatchExchange) {
+    private func connection(
+        _ device: Int, _ account: String, _ tokens: DeviceTokens?
+    ) throws -> (wire: InProcessHTTP, exchange: BatchExchange) {
         let name = "\(device) \(account)"
         if let known = connections[name] { return known }
         let wire = InProcessHTTP { [unowned self] body in
             self.serve(body, account)
         }
         let exchange = try BatchExchange(
-            endpoint: "https://server.invalid", http: wire, clock: virtual, wallClock: clock,
+            endpoint: "https://server.invalid", http: wire, credentials: tokens ?? FixedCredentials(nil),
+            clock: virtual, wallClock: clock,
             ids: SeededIDs(seed: seed ^ UInt64(device)),
             logger: Logger(label: "simulator", factory: { _ in SwiftLogNoOpLogHandler() }))
         wire.onReply = { [unowned self] request, body in self.tell(request, body, account) }
@@ -173,6 +177,7 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
         shadows.keys.sorted().flatMap { shadow($0).differences(records(of: $0)) }
     }
 
+    var asksForTokens: Bool { true }
     var accounts: [String] { shadows.keys.sorted() }
 
     func epoch(of account: String) -> String { present }
@@ -300,6 +305,8 @@ final class InProcessHTTP: HTTPTransport, @unchecked Sendable {
     /// What becomes of the next answer.
     var fault: FaultTape.WireFault?
     private var last: ServerReply?
+    /// Whose token is looked at; `nil` looks at none.
+    var tokens: DeviceTokens?
     /// The request that is on its way, and who hears what the server said to it.
     var asked: ExchangeRequest?
     var onReply: (ExchangeRequest, [UInt8]) -> Void = { _, _ in }
@@ -310,6 +317,9 @@ final class InProcessHTTP: HTTPTransport, @unchecked Sendable {
         // This server takes plain bodies only, as a small one would.
         guard request.headerFields[.contentEncoding] == nil else {
             return Self.answer(ServerReply(status: 415))
+        }
+        if let tokens, !tokens.isValid(request.headerFields[.authorization]) {
+            return Self.answer(ServerReply(status: 401))
         }
         var (reply, leaves) = serve(body)
         if reply.status == 200, let asked { onReply(asked, reply.body) }

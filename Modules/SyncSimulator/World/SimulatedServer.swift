@@ -4,9 +4,12 @@ import SyncTesting
 /// A server inside the simulator; answers on the thread that drives it.
 protocol SimulatedServer: AnyObject, Sendable {
     /// What it does with a request that arrived, and its answer as the device's transport understands it.
+    /// - Parameter tokens: what the device proves itself with; `nil` for a request that is on its way already.
     func answer(
-        _ request: ExchangeRequest, device: Int, account: String, wire: FaultTape.WireFault?
+        _ request: ExchangeRequest, device: Int, account: String, tokens: DeviceTokens?, wire: FaultTape.WireFault?
     ) async throws(ExchangeFailure) -> ExchangeAnswer
+    /// Whether it looks at the token of each request.
+    var asksForTokens: Bool { get }
     /// The accounts that ever asked for anything, in their order.
     var accounts: [String] { get }
     /// All records of an account, dead ones too, as a reader sees them now.
@@ -46,7 +49,7 @@ final class ModelBackend: SimulatedServer, @unchecked Sendable {
     }
 
     func answer(
-        _ request: ExchangeRequest, device: Int, account: String, wire: FaultTape.WireFault?
+        _ request: ExchangeRequest, device: Int, account: String, tokens: DeviceTokens?, wire: FaultTape.WireFault?
     ) async throws(ExchangeFailure) -> ExchangeAnswer {
         let answer = try model(account).answer(request)
         // A transport lets none of these through: for the engine there was no answer.
@@ -56,6 +59,7 @@ final class ModelBackend: SimulatedServer, @unchecked Sendable {
         return answer
     }
 
+    var asksForTokens: Bool { false }
     var accounts: [String] { models.keys.sorted() }
     func records(of account: String) -> [ServerRecord] { models[account]?.records ?? [] }
     func epoch(of account: String) -> String { model(account).epoch }

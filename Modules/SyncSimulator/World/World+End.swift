@@ -15,7 +15,7 @@ extension World {
         for device in devices {
             device.network.faults = [:]
             device.network.isOffline = false
-            device.network.isExpired = false
+            device.network.tokens.signIn()
             device.hook.heal()
             device.unlock()
             device.resume()

@@ -14,7 +14,7 @@ extension World {
         case .online(let device): devices[device].network.isOffline = false
         case .unlock(let device): devices[device].unlock()
         case .signIn(let device):
-            devices[device].network.isExpired = false
+            devices[device].network.tokens.signIn()
             settle(device) { await $0.engine.trigger(.reconnected) }
         case .signBack(let device): signBack(device)
         case .unpause(let device): settle(device) { await $0.engine.resume() }
@@ -284,9 +284,8 @@ extension World {
             settle(index) { await $0.engine.pause() }
             agenda.add(.unpause(device: index), at: now + milliseconds)
         case .expiredToken(let index, let milliseconds):
-            devices[index].network.isExpired = true
-            record.cover(.expiredToken)
-            record.struck("expired token")
+            // Half of the apps get another one by themselves.
+            devices[index].network.tokens.expire(refreshes: milliseconds % 2 == 0)
             agenda.add(.signIn(device: index), at: now + milliseconds)
         case .otherAccount(let index):
             guard devices[index].process != nil, !devices[index].isDead else { return }
