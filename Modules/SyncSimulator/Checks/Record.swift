@@ -11,7 +11,11 @@ final class Record: @unchecked Sendable {
     private(set) var coverage: [Situation: Int] = [:]
     private(set) var faults: [String: Int] = [:]
     private(set) var violations: [Violation] = []
-    var localWrites = 0
+    private(set) var localWrites = 0
+    /// Devices that wrote something.
+    private(set) var writers: Set<Int> = []
+    /// Changes that something struck, by its name.
+    private var struckKeys: [String: Set<String>] = [:]
     /// Keys that the server has done or merged, or answered with what leaves nothing to do (`conflict`, `expired`).
     private(set) var accepted: Set<String> = []
     /// Keys in the order in which the server did them first.
@@ -65,7 +69,19 @@ final class Record: @unchecked Sendable {
 
     func cover(_ situation: Situation) { coverage[situation, default: 0] += 1 }
 
+    /// A fault had an effect.
     func struck(_ fault: String) { faults[fault, default: 0] += 1 }
+
+    /// The same for one that meets the same change again and again: the first time counts.
+    func struck(_ fault: String, of key: String) {
+        if struckKeys[fault, default: []].insert(key).inserted { struck(fault) }
+    }
+
+    /// A device's user changed something.
+    func wrote(_ device: Int) {
+        localWrites += 1
+        writers.insert(device)
+    }
 
     var faultCount: Int { faults.values.reduce(0, +) }
 

@@ -2,8 +2,11 @@
 public struct SeedReport: Sendable, CustomStringConvertible {
     public let seed: UInt64
     public let devices: Int
+    /// Transactions of users that changed something.
     public let localWrites: Int
-    /// Faults that struck, by kind.
+    /// Devices whose users wrote any of them.
+    public let writers: Int
+    /// Faults that had an effect, by kind.
     public let faults: [String: Int]
     public let coverage: [Situation: Int]
     public let violations: [Violation]
@@ -19,8 +22,8 @@ public struct SeedReport: Sendable, CustomStringConvertible {
 
     public var faultCount: Int { faults.values.reduce(0, +) }
 
-    /// Whether the seed counts: two devices or more, 50 local writes, 3 faults, and the final checks reached.
-    public var counts: Bool { devices >= 2 && localWrites >= 50 && faultCount >= 3 && isComplete }
+    /// Whether the seed counts: 50 local writes on two devices or more, 3 faults, and the final checks reached.
+    public var counts: Bool { writers >= 2 && localWrites >= 50 && faultCount >= 3 && isComplete }
 
     /// A line of figures.
     public var description: String {

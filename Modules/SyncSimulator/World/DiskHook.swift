@@ -21,6 +21,12 @@ final class DiskHook: @unchecked Sendable {
     private var isUpgrade = false
     /// How often this process has asked its disk for what can fail.
     private var asked: [FaultTape.DiskFailure: Int] = [:]
+    /// Another connection holds the writer's lock; how many such locks kept this device from writing.
+    var isLocked = false {
+        didSet { if isLocked != oldValue { metLock = false } }
+    }
+    private var metLock = false
+    private(set) var timesLockedOut = 0
     /// The simulator itself looks.
     var isLookedAt = false
     /// What struck, each failure of the tape once.
@@ -52,6 +58,13 @@ final class DiskHook: @unchecked Sendable {
         guard !isDead else { return }
         onCrash()
         isDead = true
+    }
+
+    /// The file was busy, by no failure of the tape.
+    func noteBusy() {
+        guard isLocked, !metLock, !isLookedAt else { return }
+        metLock = true
+        timesLockedOut += 1
     }
 
     /// A new process begins.

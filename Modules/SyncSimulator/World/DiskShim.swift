@@ -110,7 +110,9 @@ enum DiskShim {
             // The first of the log's locks is the writer's. Who takes it without reading puts the log's index in order, and would wait
             // for that in real time.
             if rest.pointee.isReading, offset == 0, flags == SQLITE_SHM_LOCK | SQLITE_SHM_EXCLUSIVE {
-                return DiskShim.does(.lock, file) { $0.xShmLock(file, offset, count, flags) }
+                let code = DiskShim.does(.lock, file) { $0.xShmLock(file, offset, count, flags) }
+                if code == SQLITE_BUSY { rest.pointee.disk.takeUnretainedValue().noteBusy() }
+                return code
             }
             let code = rest.pointee.methods.pointee.xShmLock(file, offset, count, flags)
             if code == SQLITE_OK, flags & SQLITE_SHM_SHARED != 0, offset >= DiskShim.firstReadersLock {

@@ -319,14 +319,18 @@ final class SimulatedDevice {
             var configuration = Configuration()
             // The lock outlives the access on purpose.
             configuration.allowsUnsafeTransactions = true
+            hook.isLookedAt = true
+            defer { hook.isLookedAt = false }
             let other = try DatabaseQueue(path: folder.databasePath, configuration: configuration)
             try other.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
             locker = other
+            hook.isLocked = true
         } catch { record.note("device \(index) could not be locked: \(error)") }
     }
 
     func unlock() {
         guard let locker else { return }
+        hook.isLocked = false
         do {
             try locker.writeWithoutTransaction { try $0.execute(sql: "ROLLBACK") }
             try locker.close()

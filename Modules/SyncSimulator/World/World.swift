@@ -159,11 +159,11 @@ final class World {
                 ($0 ^ UInt64($1)) &* 0x0000_0100_0000_01b3
             }
             if refusals.contains(where: { number % $0.0 == $0.1 }) {
-                record.struck("refusal")
+                record.struck("refusal", of: key)
                 return .reject(Rejection(code: .forbidden, message: "not today"))
             }
             if deferrals.contains(where: { (number >> 8) % $0.0 == $0.1 }) {
-                record.struck("deferral")
+                record.struck("deferral", of: key)
                 return .retry(afterSeconds: 3)
             }
             return .decide
@@ -220,6 +220,10 @@ final class World {
 
     private func report() -> SeedReport {
         for device in devices {
+            for _ in 0..<device.hook.timesLockedOut {
+                record.cover(.lockedFile)
+                record.struck("locked file")
+            }
             for failure in FaultTape.DiskFailure.allCases {
                 for _ in 0..<(device.hook.struck[failure] ?? 0) {
                     record.cover(failure.situation)
@@ -233,7 +237,8 @@ final class World {
 
     private func summary() -> SeedReport {
         SeedReport(
-            seed: seed, devices: devices.count, localWrites: record.localWrites, faults: record.faults,
+            seed: seed, devices: devices.count, localWrites: record.localWrites, writers: record.writers.count,
+            faults: record.faults,
             coverage: record.coverage, violations: record.violations, traceHash: executor.traceHash,
             trace: record.lines, requests: devices.reduce(0) { $0 + $1.network.requests },
             virtualTime: executor.clock.now.elapsed, isComplete: isComplete)
