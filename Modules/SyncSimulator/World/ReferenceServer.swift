@@ -269,6 +269,9 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
             try pruning.close()
             kept = try Self.known(path)
             hasForgotten = kept != before
+            record.note(
+                "the server forgets \(before.values.map(\.count).reduce(0, +) - kept.values.map(\.count).reduce(0, +)) records"
+            )
         }
         for account in shadows.keys.sorted() { shadow(account).forget { kept[account]?.contains($0) != true } }
         if hasForgotten { record.cover(.tombstonesPruned) }

@@ -1,0 +1,80 @@
+import Foundation
+import GRDB
+import Storage
+import SyncTesting
+import Testing
+
+@testable import SyncSimulator
+
+/// A device's disk fails where the tape says, and SQLite does what it does with such a disk.
+@Suite struct DiskShimTests {
+    /// A disk that nothing is wrong with, under a file that is not there yet.
+    private func made() throws -> (hook: DiskHook, path: String) {
+        let folder = NSTemporaryDirectory() + "disk-\(UUID().uuidString)/device-0"
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        let (hook, path) = (DiskHook(), folder + "/device.sqlite")
+        hook.revive(isUpgrade: false)
+        DiskShim.put(hook, under: path)
+        return (hook, path)
+    }
+
+    private func open(_ path: String) throws -> Store {
+        var configuration = StoreConfiguration()
+        configuration.installToken = nil
+        configuration.busyTimeout = 0
+        return try Store(path: path, schema: try SimulationOptions(folder: "").schema, configuration: configuration)
+    }
+
+    @Test(
+        "PRC-09 an opening meets a disk that fails: it says so, moves nothing aside, and the next one opens",
+        arguments: [
+            (FaultTape.DiskFailure.full, StoreFailure.Kind.full), (.io, .io), (.busy, .busy), (.unreadable, .io),
+        ])
+    func opening(failure: FaultTape.DiskFailure, kind: StoreFailure.Kind) async throws {
+        let (hook, path) = try made()
+        defer { DiskShim.remove(path) }
+        if failure == .unreadable {
+            // A new file has nothing to be read.
+            try await open(path).close()
+            hook.revive(isUpgrade: false)
+        }
+        hook.openings = [(nil, failure, 1), (failure == .unreadable ? 2 : 1, failure, 1)]
+        let found = #expect(throws: StoreFailure.self) { try open(path) }
+        #expect(found?.kind == kind)
+        #expect(hook.struck == [failure: 1])
+        hook.revive(isUpgrade: false)
+        let store = try open(path)
+        #expect(store.movedAside == nil)
+        #expect(!store.isBegunAnew)
+        try await store.close()
+    }
+
+    @Test("A commit to a full disk leaves what was there, and the next one goes through")
+    func fullDisk() throws {
+        let (hook, path) = try made()
+        defer { DiskShim.remove(path) }
+        let pool = try DatabasePool(path: path)
+        try pool.write { try $0.execute(sql: "CREATE TABLE t (x); INSERT INTO t VALUES (1)") }
+        hook.failures = [(0..<1, .full)]
+        let found = #expect(throws: DatabaseError.self) {
+            try pool.write { try $0.execute(sql: "UPDATE t SET x = 2") }
+        }
+        #expect(found?.resultCode == .SQLITE_FULL)
+        #expect(try pool.read { try Int.fetchOne($0, sql: "SELECT x FROM t") } == 1)
+        hook.heal()
+        try pool.write { try $0.execute(sql: "UPDATE t SET x = 3") }
+        #expect(try pool.read { try Int.fetchOne($0, sql: "SELECT x FROM t") } == 3)
+        try pool.close()
+    }
+
+    @Test("A file that is no device's is left alone")
+    func others() throws {
+        let (hook, path) = try made()
+        defer { DiskShim.remove(path) }
+        hook.failures = [(0..<1, .full)]
+        let other = try DatabaseQueue(path: path + "-other")
+        try other.write { try $0.execute(sql: "CREATE TABLE t (x)") }
+        try other.close()
+        #expect(hook.struck.isEmpty)
+    }
+}
