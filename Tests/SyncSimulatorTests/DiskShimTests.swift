@@ -49,6 +49,28 @@ import Testing
         try await store.close()
     }
 
+    @Test("PRC-13 whichever read of an opening fails, the file is not taken for corrupt")
+    func everyRead() async throws {
+        let (hook, path) = try made()
+        defer { DiskShim.remove(path) }
+        try await open(path).close()
+        var read = 0
+        while true {
+            hook.revive(isUpgrade: false)
+            hook.openings = [(2 + read, .unreadable, read)]
+            do {
+                let store = try open(path)
+                #expect(store.movedAside == nil, "read \(read)")
+                try await store.close()
+                if hook.struck[.unreadable] ?? 0 <= read { break }
+            } catch let failure as StoreFailure {
+                #expect(failure.kind == .io, "read \(read): \(failure)")
+            }
+            read += 1
+        }
+        #expect(read > 10)
+    }
+
     @Test("A commit to a full disk leaves what was there, and the next one goes through")
     func fullDisk() throws {
         let (hook, path) = try made()

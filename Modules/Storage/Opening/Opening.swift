@@ -151,9 +151,25 @@ enum Opening {
             throw StoreFailure(error, while: "checking the database")
         }
         guard found == "ok" else {
+            // A disk that refuses a read says nothing of what is on it (PRC-13).
+            if let code = found.flatMap(unread) {
+                throw StoreFailure(DatabaseError(resultCode: code, message: found), while: "checking the database")
+            }
             throw StoreFailure(kind: .corrupt, message: "The database is corrupt: \(found ?? "unreadable")")
         }
         CorruptionMark(database: path).remove()
+    }
+
+    /// The code with which the check could not read a page: SQLite tells that as a finding, like any other, and not as its error.
+    /// - Returns: `nil` where it read what it found.
+    static func unread(_ finding: String) -> ResultCode? {
+        if finding.contains("failed to get page") { return .SQLITE_IOERR }
+        guard let words = finding.range(of: "error code") else { return nil }
+        let digits = finding[words.upperBound...].drop { !$0.isNumber }.prefix { $0.isNumber }
+        guard let number = CInt(digits) else { return nil }
+        let code = ResultCode(rawValue: number)
+        let isFound = code.primaryResultCode == .SQLITE_CORRUPT || code.primaryResultCode == .SQLITE_NOTADB
+        return isFound ? nil : code
     }
 
     /// Makes the database ready in one transaction.

@@ -101,7 +101,8 @@ public final class ModelServer: Exchange, @unchecked Sendable {
     package func forget(_ isForgotten: (RecordKey) -> Bool) {
         lock.withLock {
             for key in state.records.keys.filter(isForgotten) { state.records[key] = nil }
-            state.leavings.removeAll { state.records[$0.record] == nil }
+            let left = state.records
+            state.leavings.removeAll { left[$0.record] == nil }
         }
     }
 
