@@ -95,6 +95,42 @@ struct KilledProcessTests {
         #expect(seen.all == ["1 0 b1A1", "4 1 b1B1 b2C"])
     }
 
+    @Test("PRC-20, SEC-11 a wipe: all rows with all changes, or neither, and then no byte of them once it is opened")
+    func wipe() async throws {
+        let seen = Tally()
+        let killed = try await killEach("wipe") { store in
+            let rows = try await store.database.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM board") ?? 0 }
+            seen.add("\(rows) \(try await store.queued().count)")
+            guard rows == 0 else { return }
+            for suffix in ["", "-wal"] {
+                let data = try Data(contentsOf: URL(fileURLWithPath: store.database.path + suffix))
+                #expect(data.range(of: Data("SECRETWORD".utf8)) == nil, "\(suffix)")
+            }
+        }
+        #expect(killed > 20)
+        #expect(seen.all == ["0 0", "9 4"])
+    }
+
+    @Test(
+        "PRC-09, PRC-20 a wiped file that cannot be written anew, since no file may grow: told, and done by the next call",
+        arguments: [false, true])
+    func wipeWithoutRoom(isSameProcess: Bool) async throws {
+        let file = try TestFile()
+        #expect(try Victim.run([isSameProcess ? "wipe-again" : "wipe-full", file.path, "0"]) == .finished)
+        let isHere = { (suffix: String) in
+            let data = FileManager.default.contents(atPath: file.path + suffix) ?? Data()
+            return data.range(of: Data("SECRETWORD".utf8)) != nil
+        }
+        #expect(["", "-wal"].contains(where: isHere) == !isSameProcess)
+        try await look(at: file) { store in
+            let rows = try await store.database.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM board") }
+            #expect(rows == 0)
+            #expect(try await store.queued().isEmpty)
+            #expect(!["", "-wal"].contains(where: isHere))
+            #expect(try store.read { try Meta.integer($0, .wiping) } == nil)
+        }
+    }
+
     /// 1,000,000 records with `FERRY_LONG=1`; the shortened form is for every day.
     @Test("DL-20 a long first download, killed 20 times: it completes, and goes on where it was")
     func longPull() async throws {

@@ -146,6 +146,32 @@ struct KilledTests {
         #expect(outcomes.all == ["0 3", "3 0"])
     }
 
+    @Test("PRC-20, SEC-11 a wipe: all rows with all changes, or neither, and then no byte of them once it is opened")
+    func wipe() async throws {
+        let outcomes = Tally()
+        let moments = try await kill { store in
+            let records = (0..<40).map { record("board", "b\($0)", Int64($0 + 1), ["name": "SECRETWORD"]) }
+            _ = try await store.apply(PageSlice(records: records, from: 0, checkpoint: 40, epoch: "e-1"))
+            try await store.write { try $0.execute(sql: "UPDATE board SET name = 'SECRETWORD 2' WHERE id < 'b2'") }
+            // What is freed stays in the file, too.
+            try await store.write { try $0.execute(sql: "DELETE FROM board WHERE id > 'b3'") }
+        } during: { store in
+            try await store.wipe()
+        } check: { store in
+            let rows = try await store.database.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM board") ?? 0 }
+            let queued = try await store.queued().count
+            outcomes.add("\(rows) \(queued)")
+            guard rows == 0 else { return }
+            #expect(try await store.position().checkpoint == 0)
+            for suffix in ["", "-wal"] {
+                let data = try Data(contentsOf: URL(fileURLWithPath: store.database.path + suffix))
+                #expect(data.range(of: Data("SECRETWORD".utf8)) == nil, "\(suffix)")
+            }
+        }
+        #expect(moments > 20)
+        #expect(outcomes.all == ["0 0", "24 28"])
+    }
+
     @Test("PRC-17 the making of a file: nothing, or all of it")
     func opening() async throws {
         let file = try TestFile()

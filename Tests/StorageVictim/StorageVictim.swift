@@ -24,11 +24,12 @@ struct StorageVictim {
     }
 
     private static func work(_ words: [String], killedAt statement: Int) async throws {
-        let fuse = Fuse()
+        let (fuse, room) = (Fuse(), Room())
         let store = try Store(
             path: words[2], schema: schema(),
-            configuration: StoreConfiguration(statementHook: { _ in
+            configuration: StoreConfiguration(statementHook: { sql in
                 fuse.burn()
+                room.look(at: sql)
                 return true
             }))
         switch words[1] {
@@ -43,6 +44,16 @@ struct StorageVictim {
             let key = try await prepareVerdict(store)
             fuse.light(statement)
             try await verdict(store, key)
+        case "wipe":
+            try await prepareWipe(store)
+            fuse.light(statement)
+            try await store.wipe()
+        case "wipe-full", "wipe-again":
+            try await prepareWipe(store)
+            try await wipeWithoutRoom(store, room)
+            guard words[1] == "wipe-again" else { exit(0) }
+            room.give()
+            try await store.wipe()
         case "suspend": try await suspend(store)
         case "pull":
             fuse.light(statement)
@@ -94,6 +105,22 @@ struct StorageVictim {
         return try await store.settle(Settlement(), claim: ClaimLimits(maxChanges: 1)).changes[0].change.id
     }
 
+    /// Nine rows, and four changes that wait.
+    private static func prepareWipe(_ store: Store) async throws {
+        let records = (0..<10).map { record("b\($0)", Int64($0 + 1), "SECRETWORD \($0)") }
+        _ = try await store.apply(PageSlice(records: records, from: 0, checkpoint: 10, epoch: "e"))
+        try await store.write { try $0.execute(sql: "UPDATE board SET name = 'SECRETWORD' WHERE id < 'b3'") }
+        try await store.write { try $0.execute(sql: "DELETE FROM board WHERE id = 'b9'") }
+    }
+
+    /// The rows go, and then no file may grow: what is written anew has no room.
+    private static func wipeWithoutRoom(_ store: Store, _ room: Room) async throws {
+        room.endsAt("VACUUM")
+        var failure: StoreFailure?
+        do { try await store.wipe() } catch { failure = error }
+        guard failure?.kind == .full || failure?.kind == .io else { exit(3) }
+    }
+
     private static func verdict(_ store: Store, _ key: String) async throws {
         let outcome = Settlement.Outcome(changeID: key, kind: .applied(version: 7, overwrote: [:], serverID: nil))
         _ = try await store.settle(Settlement(outcomes: [outcome]), claim: ClaimLimits(maxChanges: 1))
@@ -143,5 +170,37 @@ final class Fuse: @unchecked Sendable {  // the lock guards the field
             if present <= 1 { kill(getpid(), SIGKILL) }
             left = present - 1
         }
+    }
+}
+
+/// How far files of this process may grow.
+final class Room: @unchecked Sendable {  // the lock guards the field
+    private let lock = NSLock()
+    private var last: String?
+
+    /// From this statement on none may.
+    func endsAt(_ sql: String) { lock.withLock { last = sql } }
+
+    func look(at sql: () -> String) {
+        guard let last = lock.withLock({ last }), sql() == last else { return }
+        signal(SIGXFSZ, SIG_IGN)
+        set(0)
+    }
+
+    func give() {
+        lock.withLock { last = nil }
+        set(.max)
+    }
+
+    private func set(_ bytes: rlim_t) {
+        #if canImport(Darwin)
+            let resource = RLIMIT_FSIZE
+        #else
+            let resource = __rlimit_resource_t(RLIMIT_FSIZE.rawValue)
+        #endif
+        var limit = rlimit()
+        getrlimit(resource, &limit)
+        limit.rlim_cur = min(bytes, limit.rlim_max)
+        setrlimit(resource, &limit)
     }
 }
