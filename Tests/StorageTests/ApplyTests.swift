@@ -428,6 +428,38 @@ struct ApplyTests {
         #expect(try f.text("SELECT desc FROM card") == nil)
     }
 
+    @Test("DAT-21 one event tells of a field that records lack, however many pages; it is not sent for ever")
+    func missingFieldTold() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET desc = 'mine' WHERE id = 'c1'")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .applied(9)))
+        for version in 10..<13 {
+            try await f.apply(
+                record(
+                    "card", "c1", Int64(version),
+                    ["name": .string("New \(version)"), "idList": "l1", "pos": 1.0, "votes": 1]),
+                record("card", "c2", Int64(version), ["name": "Two", "idList": "l1"]))
+            #expect(try f.text("SELECT name || desc FROM card WHERE id = 'c1'") == "New \(version)mine")
+            #expect(try await f.claim().changes.isEmpty)
+            let events = try await f.store.events()
+            #expect(events.map(\.kind) == ["missingField"])
+            #expect(events.first?.record == RecordKey("card", "c1") && events.first?.detail == "desc")
+        }
+        try await f.store.close()
+        let again = try Fixture(file: f.file)
+        try await again.apply(record("card", "c1", 20, ["name": "Newer", "idList": "l1"]))
+        #expect(try again.text("SELECT name || desc FROM card WHERE id = 'c1'") == "Newermine")
+        #expect(try await again.claim().changes.isEmpty)
+        // The other fields that this page lacks are others; of the first nothing is told again.
+        let told = try await again.store.events().filter { $0.kind == "missingField" }.compactMap(\.detail)
+        #expect(told.sorted() == ["desc", "pos", "votes"])
+        // The app's next word about it goes out as any other, over what the server does not say.
+        try again.sql("UPDATE card SET desc = 'later' WHERE id = 'c1'")
+        #expect(try await again.claim().changes.map(\.change.fields.keys.first) == ["desc"])
+    }
+
     @Test("DL-13 a row that left all scopes goes without a delete; its unsent changes are set aside")
     func gone() async throws {
         let f = try Fixture()
