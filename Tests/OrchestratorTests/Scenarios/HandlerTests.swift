@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import Orchestrator
 import Storage
 import SyncCore
@@ -129,6 +130,44 @@ private final class Shelf: Syncable, @unchecked Sendable {
         }
     }
 
+    @Test("PRC-23 a handler that blocks for a minute holds no lock: reads and writes, of another process too, go on")
+    func blocking() throws {
+        try inVirtualTime { stage in
+            let server = ModelServer(schema: Device.parsed, clock: stage.wall)
+            let theirs = try stage.device(server, seed: 2)
+            try await theirs.addBoard("theirs")
+            _ = try await theirs.engine.sync(for: .seconds(10))
+            let device = try stage.device(server)
+            let second = try stage.secondStore(of: device)
+            let handler = Blocked(clock: stage.clock)
+            let engine = engine(stage, device, server, [handler])
+            let began = stage.seconds
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { #expect(await engine.syncNow().end == .complete) }
+                try await stage.pass(.seconds(20))
+                #expect(handler.isAtWork)
+                let before = stage.seconds
+                try await device.addBoard("mine")
+                try await device.store.write { try $0.execute(sql: "UPDATE board SET name = 'X' WHERE id = 'theirs'") }
+                #expect(try await device.store.summary().pending == 2)
+                #expect(try await device.store.position().checkpoint > 0)
+                #expect(try device.rows("board").count == 2)
+                try await second.write { try $0.execute(sql: "INSERT INTO board (id, name) VALUES ('second', 'S')") }
+                #expect(try await second.summary().pending == 3)
+                _ = try await device.store.unsent()
+                #expect(stage.seconds == before && handler.isAtWork)
+                try await group.waitForAll()
+            }
+            #expect(stage.seconds - began >= 60)
+            #expect(try await engine.sync(for: .seconds(300)).report.end == .complete)
+            #expect(try await device.store.summary().hasWork == false)
+            #expect(server.effects.count == 4)
+            try await second.close()
+            try await device.end()
+            try await theirs.end()
+        }
+    }
+
     @Test(
         "A handler for an entity that is not declared, and a second one for an entity, are refused when the engine starts"
     )
@@ -181,5 +220,24 @@ private struct Slow: Syncable {
                 record: RecordKey("list", "l-1"), operation: .create,
                 fields: ["name": FieldDelta(old: nil, new: "one")])
         ]
+    }
+}
+
+/// Takes a minute over each record that came.
+private final class Blocked: Syncable, @unchecked Sendable {
+    // Sendable: `present` is used under `lock` alone.
+    let schema = Device.parsed["board"] ?? EntitySchema("board", fields: [])
+    private let clock: VirtualClock
+    private let lock = NSLock()
+    private var present = 0
+
+    init(clock: VirtualClock) { self.clock = clock }
+
+    var isAtWork: Bool { lock.withLock { present > 0 } }
+
+    func applyResponse(_ record: ServerRecord) async throws {
+        lock.withLock { present += 1 }
+        defer { lock.withLock { present -= 1 } }
+        try await clock.sleep(for: .seconds(60))
     }
 }

@@ -1,4 +1,6 @@
+import GRDB
 import Orchestrator
+import Storage
 import SyncCore
 import SyncTesting
 import Testing
@@ -23,6 +25,19 @@ struct Stage: Sendable {
         try Device(
             exchange, seed: seed, wall: wall, clock: clock, executor: executor.lane("store \(seed)"), hints: hints,
             configuration: configuration, policy: policy)
+    }
+
+    /// Another store over the device's file, as a second process has one.
+    func secondStore(of device: Device, seed: UInt64 = 9) throws -> Store {
+        var settings = StoreConfiguration()
+        settings.clock = wall
+        settings.monotonicClock = clock
+        settings.fixesTriggerClock = true
+        settings.keySeed = Int64(seed)
+        settings.executor = executor.lane("store \(seed)")
+        // Nobody who waits for a lock lets virtual time pass.
+        settings.busyTimeout = 0
+        return try Store(path: device.store.database.path, schema: Device.parsed, configuration: settings)
     }
 
     func pass(_ duration: Duration) async throws { try await clock.sleep(for: duration) }
