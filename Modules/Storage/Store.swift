@@ -172,6 +172,11 @@ public actor Store: ThreadSharing {
                     return
                 }
             }
+            // Nobody opens the file between the end of its log and the note of that.
+            let lock = checkpointer.map { _ in OpeningLock(forFileAt: database.path, seconds: 0.5) }
+            defer { lock?.letGo() }
+            // Who only reads cannot take the log away: whoever writes is to be the last.
+            (database as? DatabasePool)?.invalidateReadOnlyConnections()
             try database.close()
         } catch {
             throw StoreFailure(error, while: "closing the database")

@@ -73,13 +73,135 @@ struct RestoredFileTests {
         let main = try Data(contentsOf: URL(fileURLWithPath: file.path))
         try await add(store, "b2")
         if isSent { #expect(try await store.settle(Settlement(), claim: ClaimLimits()).changes.count == 2) }
+        let left = try picture(file)
         try await store.close()
+        // As a killed process leaves it, but for the log.
+        try putBackAll(left)
+        try FileManager.default.removeItem(atPath: file.path + "-wal")
         try putBack([URL(fileURLWithPath: file.path): main])
 
+        #expect(try Store(forReading: file.path, schema: boardSchema()) == nil)
         let again = try Store(path: file.path, schema: boardSchema())
-        #expect(try await again.position().deviceID != device || !isSent)
-        #expect(try await again.events().map(\.kind) == (isSent ? ["newDevice"] : []))
+        let other = try await again.position().deviceID
+        #expect(other != device)
+        #expect(try await again.events().map(\.kind) == ["newDevice"])
+        #expect(try await again.queued().map(\.change.deviceID) == [device])
+        try await add(again, "b3")
+        #expect(try await again.queued().map(\.change.deviceID) == [device, nil])
         try await again.close()
+        let last = try Store(path: file.path, schema: boardSchema())
+        #expect(try await last.position().deviceID == other)
+        try await last.close()
+    }
+
+    @Test(
+        "PRC-15 an older log beside a file that was closed: told, sound, and nothing is given twice",
+        arguments: [true, false])
+    func olderLog(isSent: Bool) async throws {
+        let file = try TestFile()
+        let store = try Store(path: file.path, schema: boardSchema())
+        let device = try await store.position().deviceID
+        try await add(store, "b1")
+        let log = URL(fileURLWithPath: file.path + "-wal")
+        let older = try Data(contentsOf: log)
+        try await add(store, "b2")
+        try await store.database.writeWithoutTransaction { _ = try $0.checkpoint(.truncate) }
+        try await add(store, "b3")
+        let before = try await store.queued().map(\.change)
+        if isSent { #expect(try await store.settle(Settlement(), claim: ClaimLimits()).changes.count == 3) }
+        try await store.close()
+        try older.write(to: log)
+
+        let again = try Store(path: file.path, schema: boardSchema())
+        let other = try await again.position().deviceID
+        #expect(other != device)
+        #expect(try await again.events().map(\.kind).contains("newDevice"))
+        #expect(try await again.integrityProblems().isEmpty)
+        let left = try await again.queued().map(\.change)
+        #expect(left.allSatisfy { $0.deviceID == device && before.map(\.id).contains($0.id) })
+        try await add(again, "b4")
+        let new = try #require(try await again.queued().last?.change)
+        #expect(new.deviceID == nil && !before.map(\.id).contains(new.id))
+        try await again.close()
+        let last = try Store(path: file.path, schema: boardSchema())
+        #expect(try await last.position().deviceID == other)
+        try await last.close()
+    }
+
+    @Test("PRC-15 in a file that was not closed, an older log in place of its own is told as well")
+    func olderLogOfKilled() async throws {
+        let file = try TestFile()
+        let store = try Store(path: file.path, schema: boardSchema())
+        try await add(store, "b1")
+        let log = URL(fileURLWithPath: file.path + "-wal")
+        let older = try Data(contentsOf: log)
+        try await store.database.writeWithoutTransaction { _ = try $0.checkpoint(.restart) }
+        try await add(store, "b2")
+        let left = try picture(file)
+        try await store.close()
+        try putBackAll(left)
+        let killed = try Store(path: file.path, schema: boardSchema())
+        #expect(try await killed.events().isEmpty)
+        #expect(try await killed.queued().count == 2)
+        try await killed.close()
+        try putBackAll(left)
+        try older.write(to: log)
+        let again = try Store(path: file.path, schema: boardSchema())
+        #expect(try await again.events().map(\.kind) == ["newDevice"])
+        #expect(try await again.integrityProblems().isEmpty)
+        try await again.close()
+    }
+
+    /// As a killed process leaves them; the log is there again, and the token has not moved.
+    private func putBackAll(_ picture: [URL: Data]) throws {
+        for (url, data) in picture where !url.path.hasSuffix("-shm") && !url.path.hasSuffix("-install") {
+            try data.write(to: url)
+        }
+    }
+
+    @Test(
+        "PRC-15 a store that nobody closed, an emptied log, another connection that closes last: nothing is told",
+        arguments: 0..<5)
+    func noFalseAlarm(_ way: Int) async throws {
+        let file = try TestFile()
+        do {
+            let store = try Store(path: file.path, schema: boardSchema())
+            try await add(store, "b1")
+            switch way {
+            case 0: break  // let go of
+            case 1:
+                // Emptied, and let go of.
+                try await store.database.writeWithoutTransaction { _ = try $0.checkpoint(.truncate) }
+            case 2:
+                // Another has it open still, and writes.
+                let other = try DatabaseQueue(path: file.path)
+                try await store.close()
+                try await other.write { try $0.execute(sql: "UPDATE board SET name = 'C'") }
+                try other.close()
+            case 3:
+                // Two of them, the first of which goes.
+                let other = try Store(path: file.path, schema: boardSchema())
+                try await store.close()
+                for n in 0..<50 { try await add(other, "c\(n)") }
+                try await other.close()
+            default:
+                // Logs that begin anew again and again.
+                for n in 0..<20 {
+                    try await add(store, "c\(n)")
+                    let mode = n % 2 == 0 ? Database.CheckpointMode.restart : .truncate
+                    try await store.database.writeWithoutTransaction { _ = try $0.checkpoint(mode) }
+                }
+                try await add(store, "d")
+                let left = try picture(file)
+                try await store.close()
+                try putBackAll(left)
+            }
+        }
+        for _ in 0..<2 {
+            let again = try Store(path: file.path, schema: boardSchema())
+            #expect(try await again.events().isEmpty)
+            try await again.close()
+        }
     }
 
     @Test(

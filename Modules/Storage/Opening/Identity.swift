@@ -6,7 +6,7 @@ import SyncCore
 ///
 /// The file notes where it lives (volume and inode) with its device id, and how often it was opened. Another place,
 /// another installation (``InstallToken``), or less than is noted beside it (``DeviceNote``), mean a copy, and
-/// another start of the system (``SystemStart``) may mean one: it gets a new device id, and the unsent changes keep the
+/// another log (``LogMark``) or start of the system (``SystemStart``) may mean one: it gets a new device id, and the unsent changes keep the
 /// earlier one, under which the server may know them. 62 bits of a key are random, so none is ever repeated.
 enum Identity {
     /// What a check found.
@@ -20,12 +20,13 @@ enum Identity {
     /// Checks the file in the transaction that opens it.
     /// - Parameters:
     ///   - note: what is noted beside the file.
+    ///   - log: what was found of its write-ahead log.
     ///   - start: the present start of the system.
     ///   - mayLose: a power loss takes commits along.
     /// - Returns: what to note and to tell once the transaction stands.
     static func check(
-        _ db: Database, path: String, note: DeviceNote, _ installation: (any InstallToken)?, start: String?,
-        mayLose: Bool, now: Int64
+        _ db: Database, path: String, note: DeviceNote, _ log: LogMark.Found, _ installation: (any InstallToken)?,
+        start: String?, mayLose: Bool, now: Int64
     ) throws -> Checked {
         let home = home(of: path)
         let generation = try Meta.integer(db, .generation) ?? 0
@@ -47,6 +48,12 @@ enum Identity {
             try renew(db, from: device, home: home, why: "The file is an older copy of itself.", now: now)
         } else if let sent, sent.device == device, try ChangeRows.sequence(db) < sent.sequence {
             let why = "The file is an older copy of itself: it sent change \(sent.sequence), and does not know it."
+            try renew(db, from: device, home: home, why: why, now: now)
+        } else if home != nil, log == .lost {
+            let why = "The file's write-ahead log is gone; the last commits may be missing."
+            try renew(db, from: device, home: home, why: why, now: now)
+        } else if home != nil, log == .other {
+            let why = "The file's write-ahead log is another one; the last commits may be missing."
             try renew(db, from: device, home: home, why: why, now: now)
         } else if home != nil, try isElsewhere(db, path, installation) {
             try renew(db, from: device, home: home, why: "The file was restored from a backup.", now: now)

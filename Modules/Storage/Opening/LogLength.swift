@@ -13,6 +13,10 @@ final class LogLength: @unchecked Sendable {  // the lock guards the field
 
     private let lock = NSLock()
     private var present = 0
+    /// Hears where a log begins, and that the connections are gone; `nil` in memory.
+    private let mark: LogMark?
+
+    init(_ mark: LogMark? = nil) { self.mark = mark }
 
     var pages: Int { lock.withLock { present } }
 
@@ -30,7 +34,30 @@ final class LogLength: @unchecked Sendable {  // the lock guards the field
                 }
                 return SQLITE_OK
             }, context)
+        guard let mark else { return }
+        // SQLite lets go of a connection's functions after its files, whoever closed it, and however late.
+        let closing = Unmanaged.passRetained(Closing(mark)).toOpaque()
+        _ = sqlite3_create_function_v2(
+            db.sqliteConnection, "sync_log_closing", 0, SQLITE_UTF8, closing,
+            { context, _, _ in sqlite3_result_null(context) },
+            nil, nil,
+            { closing in
+                guard let closing else { return }
+                Unmanaged<Closing>.fromOpaque(closing).takeRetainedValue().mark.noteClosed()
+            })
     }
 
-    private func note(_ pages: CInt) { lock.withLock { present = Int(pages) } }
+    /// What SQLite keeps with a connection until that is closed.
+    private final class Closing {
+        let mark: LogMark
+        init(_ mark: LogMark) { self.mark = mark }
+    }
+
+    private func note(_ pages: CInt) {
+        let begins = lock.withLock {
+            defer { present = Int(pages) }
+            return present == 0 || present >= Int(pages)
+        }
+        if begins { mark?.noteBegun() }
+    }
 }

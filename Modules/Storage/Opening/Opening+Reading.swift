@@ -10,7 +10,8 @@ extension Opening {
         path: String, _ schema: Schema, account: String?, _ configuration: StoreConfiguration
     ) throws(StoreFailure) -> Opened? {
         guard path != ":memory:", FileManager.default.fileExists(atPath: path),
-            AsideNote(database: path).targets.isEmpty, configuration.migrations == nil, !DirtyFlags.isUsed(schema)
+            AsideNote(database: path).targets.isEmpty, LogMark(database: path).look() == .asLeft,
+            configuration.migrations == nil, !DirtyFlags.isUsed(schema)
         else { return nil }
         let patience = Patience(seconds: configuration.busyTimeout)
         patience.bind(spent: .zero)
@@ -20,8 +21,10 @@ extension Opening {
             settings.label = "Storage"
             settings.readonly = true
             settings.busyMode = patience.mode
+            let end = FileEnd(path)
             let database = try DatabaseQueue(path: path, configuration: settings)
             let reading = Reading(database, nil, configuration)
+            try end.check(reading)
             try check(reading, path)
             try checkVersion(reading, configuration)
             let snapshots = try SnapshotPlan(configuration.snapshots, schema)

@@ -72,14 +72,16 @@ enum Opening {
         let patience = Patience(seconds: configuration.busyTimeout)
         patience.bind(spent: began.duration(to: .now))
         defer { patience.unbind() }
+        // Once for all attempts: the first one may make a log.
+        let found = path == ":memory:" ? .asLeft : LogMark(database: path).look()
         do {
-            return try saving(path: path, schema, account: account, configuration, patience)
+            return try saving(path: path, schema, account: account, configuration, patience, found)
         } catch let failure where failure.kind == .busy && configuration.busyTimeout > 0 && !patience.isOver {
             // Two processes that make one file at once get in each other's way for a moment, which no waiting covers.
-            return try saving(path: path, schema, account: account, configuration, patience)
+            return try saving(path: path, schema, account: account, configuration, patience, found)
         } catch let failure where failure.kind == .corrupt && path != ":memory:" {
             try Recovery.moveAside(path, now: configuration.clock.nowMilliseconds)
-            return try saving(path: path, schema, account: account, configuration, patience)
+            return try saving(path: path, schema, account: account, configuration, patience, .asLeft)
         }
     }
 
@@ -87,9 +89,10 @@ enum Opening {
     ///
     /// A new file that lacks the app's own tables does not open: then the app makes them, and the next opening saves.
     private static func saving(
-        path: String, _ schema: Schema, account: String?, _ configuration: StoreConfiguration, _ patience: Patience
+        path: String, _ schema: Schema, account: String?, _ configuration: StoreConfiguration, _ patience: Patience,
+        _ found: LogMark.Found
     ) throws(StoreFailure) -> Opened {
-        var opened = try attempt(path: path, schema, account: account, configuration, patience)
+        var opened = try attempt(path: path, schema, account: account, configuration, patience, found)
         let note = AsideNote(database: path)
         let old = path == ":memory:" ? [] : note.targets.filter { FileManager.default.fileExists(atPath: $0) }
         guard let last = old.last else { return opened }
@@ -108,13 +111,19 @@ enum Opening {
     }
 
     private static func attempt(
-        path: String, _ schema: Schema, account: String?, _ configuration: StoreConfiguration, _ patience: Patience
+        path: String, _ schema: Schema, account: String?, _ configuration: StoreConfiguration, _ patience: Patience,
+        _ found: LogMark.Found
     ) throws(StoreFailure) -> Opened {
-        let (breaker, log) = (StatementBreaker(), LogLength())
+        let mark = path == ":memory:" ? nil : LogMark(database: path)
+        let (breaker, log) = (StatementBreaker(), LogLength(mark))
+        // What was found stays noted until a commit has told of it.
+        if found == .asLeft { mark?.begin() }
+        let end = FileEnd(path)
         let database = try open(path: path, configuration, patience, breaker, log)
         do {
-            try check(Reading(database, breaker, configuration), path)
-            var opened = try prepare(database, schema, account: account, configuration, breaker)
+            try end.check(Reading(database, breaker, configuration))
+            try check(Reading(database, breaker, configuration), path, found)
+            var opened = try prepare(database, schema, account: account, configuration, breaker, found)
             opened.breaker = breaker
             opened.file = path == ":memory:" ? nil : path
             opened.log = log
@@ -130,12 +139,14 @@ enum Opening {
     /// Below this size the whole file is looked through when it opens; above it, only after an operation found it corrupt.
     private static let checkedBytes = 4 << 20
 
-    static func check(_ read: Reading, _ path: String) throws(StoreFailure) {
-        let size = FileManager.default.contents(atPath: path + "-corrupt") != nil ? 0 : fileSize(path)
-        guard size < checkedBytes, path != ":memory:" else { return }
+    /// - Parameter log: pages of another one may stand between those of the file; then indices are compared with their tables, too.
+    static func check(_ read: Reading, _ path: String, _ log: LogMark.Found = .asLeft) throws(StoreFailure) {
+        let isSuspect = log == .other || FileManager.default.contents(atPath: path + "-corrupt") != nil
+        guard isSuspect || FileEnd.size(path) < checkedBytes, path != ":memory:" else { return }
         let found: String?
         do {
-            found = try read { try String.fetchOne($0, sql: "PRAGMA main.quick_check(1)") }
+            let pragma = log == .other ? "integrity_check" : "quick_check"
+            found = try read { try String.fetchOne($0, sql: "PRAGMA main.\(pragma)(1)") }
         } catch {
             throw StoreFailure(error, while: "checking the database")
         }
@@ -145,15 +156,10 @@ enum Opening {
         CorruptionMark(database: path).remove()
     }
 
-    private static func fileSize(_ path: String) -> Int {
-        var status = stat()
-        return stat(path, &status) == 0 ? Int(status.st_size) : 0
-    }
-
     /// Makes the database ready in one transaction.
     static func prepare(
         _ database: any DatabaseWriter, _ schema: Schema, account: String?, _ configuration: StoreConfiguration,
-        _ breaker: StatementBreaker? = nil
+        _ breaker: StatementBreaker? = nil, _ log: LogMark.Found = .asLeft
     ) throws(StoreFailure) -> Opened {
         let read = Reading(database, breaker, configuration)
         try checkVersion(read, configuration)
@@ -169,7 +175,7 @@ enum Opening {
                 // PRC-04: whoever was sending is not at work any more, unless it holds the lease.
                 if try !Lease.isTaken(db, now: configuration.clock.nowMilliseconds) { try ChangeTable.recover(db) }
                 let checked = try Identity.check(
-                    db, path: database.path, note: note, configuration.installToken,
+                    db, path: database.path, note: note, log, configuration.installToken,
                     start: configuration.systemStart, mayLose: configuration.synchronous == .normal,
                     now: configuration.clock.nowMilliseconds)
                 if configuration.createsTables { try AppTables.create(db, schema) }

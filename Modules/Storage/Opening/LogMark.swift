@@ -1,0 +1,88 @@
+import Foundation
+
+/// A file beside the database that names the write-ahead log in use, so that one that is gone, or an older one, is noticed (PRC-15).
+///
+/// SQLite takes the log away when the last connection closes, and takes whatever log it finds for the file's own. So `<file>-log`
+/// says, from the first commit of a process on, by which number the log begins, and that there is none once it was taken in.
+/// A process that is killed leaves both. It is written where a log begins anew, never for a single commit, and nothing is synced:
+/// what a power loss takes is told by ``SystemStart``.
+///
+/// The number (`salt-1` of the log's header) grows by one each time the log begins anew; a file that is made is given any.
+struct LogMark {
+    /// What stands beside the file that is opened.
+    enum Found: Sendable {
+        case asLeft
+        /// There was one, and none is there.
+        case lost
+        /// It is not the one that was left, or none was.
+        case other
+    }
+
+    private let database: String
+    private var path: String { database + "-log" }
+    private var log: String { database + "-wal" }
+
+    /// A log may have begun anew so often between two notes, by connections that know nothing of this one.
+    private static let restarts: UInt32 = 1 << 16
+    /// The place of the number in the log's header, and the header's length.
+    private static let (place, header) = (off_t(16), off_t(32))
+    /// Instead of a number, each as long: there is no log, and whatever is found is right.
+    private static let (none, any) = ("none....", "any.....")
+
+    init(database: String) { self.database = database }
+
+    /// Compares what is noted with what is there, before SQLite makes a log of its own.
+    func look() -> Found {
+        guard let data = FileManager.default.contents(atPath: path) else { return .asLeft }
+        let text = String(decoding: data.prefix(Self.none.utf8.count), as: UTF8.self)
+        if text == Self.none { return length ?? 0 > Self.header ? .other : .asLeft }
+        guard let noted = UInt32(text, radix: 16) else { return .asLeft }
+        guard let length else { return .lost }
+        // Emptied: a checkpoint has brought all of it into the file.
+        guard length >= Self.header, let number else { return .asLeft }
+        return number &- noted <= Self.restarts ? .asLeft : .other
+    }
+
+    /// A process begins to write, and has committed nothing yet.
+    func begin() { put(Self.any, O_CREAT) }
+
+    /// A log has begun.
+    func noteBegun() {
+        guard let number else { return }
+        let text = String(number, radix: 16)
+        put(String(repeating: "0", count: Self.none.utf8.count - text.count) + text, O_CREAT)
+    }
+
+    /// A connection was closed: where it was the last, the log was taken in, and others may hold an empty one.
+    func noteClosed() {
+        switch length {
+        case nil: put(Self.none)
+        case 0: put(Self.any)
+        default: return
+        }
+    }
+
+    /// `nil` where there is no log.
+    private var length: off_t? {
+        var status = stat()
+        guard stat(log, &status) == 0 else { return errno == ENOENT ? nil : 0 }
+        return status.st_size
+    }
+
+    /// By which the log begins.
+    private var number: UInt32? {
+        let file = open(log, O_RDONLY | O_CLOEXEC)
+        guard file >= 0 else { return nil }
+        defer { _ = close(file) }
+        var bytes = [UInt8](repeating: 0, count: 4)
+        guard pread(file, &bytes, bytes.count, Self.place) == bytes.count else { return nil }
+        return bytes.reduce(0) { $0 << 8 | UInt32($1) }
+    }
+
+    private func put(_ text: String, _ flags: Int32 = 0) {
+        let file = open(path, O_WRONLY | O_CLOEXEC | flags, 0o644)
+        guard file >= 0 else { return }
+        _ = pwrite(file, text + "\n", text.utf8.count + 1, 0)
+        _ = close(file)
+    }
+}
