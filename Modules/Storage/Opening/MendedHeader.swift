@@ -4,7 +4,8 @@ import GRDB
 /// A copy of a corrupt file whose first 100 bytes are those of a sound one, so that the rest can be read (PRC-14).
 ///
 /// A header is the same in every file of this module but for counters, which SQLite counts anew where they contradict
-/// each other. The corrupt file itself stays as it is.
+/// each other. The corrupt file itself stays as it is. Nor is anything of a file read that is shorter than its header says; without
+/// that number it is, as far as it goes.
 struct MendedHeader {
     /// Where the copy is.
     let path: String
@@ -13,10 +14,10 @@ struct MendedHeader {
     /// What never differs: the name of the format, the page size, both versions, the reserved bytes and the fractions.
     private static let fixed = 0..<24
 
-    /// - Returns: `nil` where the header is sound, or there is nothing behind it.
+    /// - Returns: `nil` where the header is sound, and the file as long as it says, or where there is nothing behind it.
     init?(of corrupt: String, like db: Database) throws {
         guard let file = try db.mainFile, let sound = Self.header(of: file), let broken = Self.header(of: corrupt),
-            sound[Self.fixed] != broken[Self.fixed]
+            sound[Self.fixed] != broken[Self.fixed] || Self.isCut(corrupt, broken)
         else { return nil }
         path = corrupt + "-mended"
         var mended = sound
@@ -47,6 +48,19 @@ struct MendedHeader {
                 continue
             }
         }
+    }
+
+    /// Whether the file has fewer pages than its header counts.
+    private static func isCut(_ path: String, _ header: Data) -> Bool {
+        var status = stat()
+        guard stat(path, &status) == 0 else { return false }
+        let (pageSize, pages) = (number(header, 16..<18), number(header, 28..<32))
+        // 65,536 does not fit.
+        return Int64(status.st_size) < Int64(pages) * Int64(pageSize == 1 ? 1 << 16 : pageSize)
+    }
+
+    private static func number(_ bytes: Data, _ places: Range<Int>) -> Int {
+        bytes[places].reduce(0) { $0 << 8 | Int($1) }
     }
 
     private static func header(of path: String) -> Data? {
