@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 import Storage
+import SyncCore
 import SyncTesting
 import Testing
 
