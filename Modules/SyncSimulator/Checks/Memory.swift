@@ -14,6 +14,8 @@ struct Memory {
             epoch: String?, pass: Int64, checkpoint: Int64, versions: [RecordKey: Int64], waiting: Set<String>,
             roots: [RecordKey: Int64]?
         )?
+    /// The versions that were held of records of which the tables say nothing any more.
+    private var gone: [RecordKey: Int64] = [:]
     /// Stamps of pages that were heard, by what the checkpoint is once they are applied.
     private var stamps: [(epoch: String, version: Int64, stamp: Stamp)] = []
 
@@ -73,6 +75,7 @@ struct Memory {
             )
         }
         guard let last, last.epoch == facts.epoch, last.pass == facts.pass else {
+            gone = [:]
             // Verdicts of another history owe nothing to this one.
             if last?.epoch != facts.epoch { (owed, clamped, stamps) = ([:], [], []) }
             return []
@@ -86,12 +89,22 @@ struct Memory {
             found.append("the checkpoint of \(root) fell from \(version) to \(present)")
         }
         for (key, version) in last.versions {
-            guard let present = facts.versions[key], present < version else { continue }
+            guard let present = facts.versions[key] else {
+                gone[key] = max(version, gone[key] ?? 0)
+                continue
+            }
+            guard present < version else { continue }
             // A tombstone takes what was known of a record with its row, unless something of it waited all the time; what
             // is made of it later, from what had been set aside, begins at 0.
             let wasKept = waiting.contains { $0.record == key && last.waiting.contains($0.key) }
             if present == 0, !wasKept { continue }
             found.append("\(key) fell from version \(version) to \(present)")
+        }
+        // What comes back, comes back later: what is made anew here begins at 0.
+        for (key, version) in gone {
+            guard let present = facts.versions[key], present > 0 else { continue }
+            if present < version { found.append("\(key) came back at version \(present), and was at \(version)") }
+            gone[key] = nil
         }
         return found.sorted()
     }

@@ -20,6 +20,8 @@ final class Record: @unchecked Sendable {
     private(set) var refused: Set<String> = []
     /// Keys of creates that it refused, since there is a record of that id.
     private(set) var taken: Set<String> = []
+    /// Records of which it did a create.
+    private(set) var created: Set<RecordKey> = []
     /// What was sent under each key the first time.
     private(set) var sent: [String: Change] = [:]
     /// The device id that it was sent with, and that with which the server did it.
@@ -76,6 +78,11 @@ final class Record: @unchecked Sendable {
             Violation(invariant: invariant, message: text, at: executor.clock.now.elapsed))
     }
 
+    /// What a device sent under a key the first time that it said it under this id.
+    func content(of key: String, from deviceID: String) -> Change? {
+        sentBy[key] == deviceID ? sent[key] : sentAgain[key + deviceID]
+    }
+
     /// A request left a device: the same key must mean the same content for ever.
     func saw(_ request: ExchangeRequest, from device: Int) {
         if Set(request.changes.map(\.id)).count != request.changes.count {
@@ -111,6 +118,11 @@ final class Record: @unchecked Sendable {
                 if !accepted.contains(result.changeID) {
                     order.append(result.changeID)
                     doneBy[result.changeID] = request.deviceID
+                    if let change = request.changes.first(where: { $0.id == result.changeID }),
+                        change.operation == .create
+                    {
+                        created.insert(change.record)
+                    }
                 }
             default: break
             }

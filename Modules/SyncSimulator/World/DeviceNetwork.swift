@@ -23,6 +23,8 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
     private(set) var copies: [(at: Duration, request: ExchangeRequest, account: String)] = []
     /// Sees each answer that came through to the engine.
     var onAnswer: (ExchangeAnswer, ExchangeRequest) -> Void = { _, _ in }
+    /// Sees the records that the engine reads of the pages of such answers.
+    var onRecords: ([ServerRecord]) -> Void = { _ in }
     /// Sees each request that came to nothing, before the engine hears of it.
     var onFailure: (ExchangeRequest) -> Void = { _ in }
     /// Keys whose effect the server has and of which the device heard nothing.
@@ -44,13 +46,16 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
         let account: String
         func exchange(_ request: ExchangeRequest) async throws(ExchangeFailure) -> ExchangeAnswer {
             guard generation == network.generation else { throw .unreachable }
-            let answer: ExchangeAnswer
+            var answer: ExchangeAnswer
             do { answer = try await network.exchange(request, by: account) } catch {
                 if generation == network.generation { network.onFailure(request) }
                 throw error
             }
             guard generation == network.generation else { throw .unreachable }
             network.onAnswer(answer, request)
+            answer.page = HeardPage(page: answer.page) { [network, generation] in
+                if generation == network.generation { network.onRecords($0) }
+            }
             return answer
         }
         func close() async {}

@@ -49,6 +49,8 @@ final class SimulatedDevice {
     private var parsed: [String: FieldValue] = [:]
     /// Another process's connection that holds the file's lock.
     private var locker: DatabaseQueue?
+    /// Whether another process holds the file's lock.
+    var isLocked: Bool { locker != nil }
 
     /// A living process.
     struct Process {
@@ -148,7 +150,8 @@ final class SimulatedDevice {
             return false
         } catch let failure as StoreFailure {
             record.note("device \(index) refuses another account: \(failure.kind.rawValue)")
-            return failure.kind != .unexpected
+            // Where another process holds the lock, nobody got as far as to look whose it is.
+            return failure.kind == .refused || failure.kind == .busy && isLocked
         } catch { return false }
     }
 

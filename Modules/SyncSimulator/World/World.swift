@@ -18,6 +18,7 @@ final class World {
     var devices: [SimulatedDevice] = []
     var ledgers: [Ledger] = []
     var memories: [Memory] = []
+    var vanishings: [Vanishings] = []
     /// Writes of which the app does not know whether they were committed.
     var attempts: [Int: Attempt] = [:]
     var agenda = Agenda()
@@ -33,6 +34,8 @@ final class World {
     /// Users whose devices others use, by device; devices that died over a wipe.
     var shelves: [Int: Shelf] = [:]
     var unsureWipes: Set<Int> = []
+    /// Devices that no fault keeps from opening, and that do not open.
+    private var unopened: Set<Int> = []
     /// Devices whose power went, and that have not been started since.
     var powerless: Set<Int> = []
 
@@ -96,7 +99,12 @@ final class World {
             devices.append(device)
             ledgers.append(Ledger())
             memories.append(Memory())
-            device.network.onAnswer = { [unowned self] in self.memories[index].heard($0, of: $1) }
+            vanishings.append(Vanishings())
+            device.network.onAnswer = { [unowned self] answer, request in
+                self.memories[index].heard(answer, of: request)
+                self.vanishings[index].heard(answer.results.compactMap(\.verdict.record))
+            }
+            device.network.onRecords = { [unowned self] in self.vanishings[index].heard($0) }
             device.network.onFailure = { [unowned self] request in
                 if self.hasClaimedMore(than: request, index) { self.record.cover(.claimPutBack) }
             }
@@ -176,6 +184,7 @@ final class World {
             finalChecks()
             isComplete = true
         }
+        if !isComplete, record.violations.isEmpty { record.violate("I9", "the seed ended before its final checks") }
         explain()
         for device in devices { device.stop() }
         if executor.foreignJobs > 0 {
@@ -254,10 +263,12 @@ final class World {
         let device = devices[index]
         guard device.process == nil else { return }
         for _ in 0..<5 {
+            let struck = device.hook.struckCommits
             do {
                 try device.start()
                 record.cover(.restart)
                 if !device.isDead {
+                    unopened.remove(index)
                     adopt(index)
                     forgetLost(index)
                     return lookAtWipe(index)
@@ -266,6 +277,10 @@ final class World {
                 // The words hold the file's path, whose name is no part of what two runs are compared by.
                 record.note("device \(index) did not open")
                 record.detail("\(error)")
+                let isExplained = device.isDead || device.isLocked || device.hook.struckCommits > struck
+                if !isExplained, unopened.insert(index).inserted {
+                    record.violate("storage", "device \(index) does not open: \(error)")
+                }
             }
             // It died, or failed, while it opened: another process tries at once.
             device.kill()
@@ -292,7 +307,10 @@ final class World {
             }
         }
         let check = SentCheck(schema: options.schema)
-        for message in check.disorder(request.changes, ledgers[index]) {
+        let early = check.premature(
+            request.changes, ledgers[index], refused: record.refused, isThere: record.created.contains,
+            wasSent: { record.sent[$0] != nil })
+        for message in check.disorder(request.changes, ledgers[index]) + early {
             record.violate("I3", "device \(index): \(message)")
         }
         for change in request.changes {
@@ -342,9 +360,18 @@ final class World {
         if device.wasChecked, !isLast { return }
         device.wasChecked = true
         let lost = ledgers[index].look(facts, accepted: record.accepted, taken: record.taken, refused: record.refused)
+        let check = SentCheck(schema: options.schema)
+        let sent = ledgers[index].takenIn(
+            sent: { record.content(of: $0, from: facts.deviceID) }, wasSent: { record.sent[$0] != nil })
+        for each in sent {
+            for loss in check.losses(each.written, each.sent) {
+                record.violate("I1", "device \(index) sends \(each.sent.id), \(each.sent.record), \(loss)")
+            }
+        }
+        let all = server.records(of: device.account)
         let invariants = Invariants(
             schema: device.schema, device: index, facts: facts, ledger: ledgers[index], lost: lost,
-            refused: record.refused, server: server.records(of: device.account),
+            refused: record.refused, accepted: record.accepted, server: all,
             serverEpoch: server.epoch(of: device.account))
         if !facts.left.isEmpty { record.cover(.leftWithUnsent) }
         if invariants.hasTombstoneOverUnsent { record.cover(.tombstoneUnderUnsentChild) }
@@ -352,6 +379,10 @@ final class World {
             record.violate(invariant, "device \(index): \(message)")
         }
         checkAccount(of: facts, in: index)
+        let vanished = vanishings[index].unexplained(facts, ledgers[index], device.schema, refused: record.refused) {
+            isNotHeld($0, by: device, facts, all)
+        }
+        for key in vanished { record.violate("I11", "device \(index) does not show \(key) any more, for no reason") }
         for message in memories[index].falls(facts) {
             record.violate("I5", "device \(index): \(message)")
         }
@@ -362,6 +393,24 @@ final class World {
             } ?? [] : []
         for message in missing { record.violate("I13", "device \(index): \(message)") }
         count(facts, device)
+    }
+
+    /// Whether a record is dead by the server's word, or is not the device's to have, or left it with a note.
+    private func isNotHeld(
+        _ key: RecordKey, by device: SimulatedDevice, _ facts: DeviceFacts, _ server: [ServerRecord]
+    ) -> Bool {
+        guard let record = server.first(where: { $0.key == key }), record.presence == .live,
+            Holding(facts, server, device.schema).checkpoint(of: key) != nil
+        else { return true }
+        let isOrphan = (device.schema[key.entity]?.parents ?? []).contains { field in
+            guard let parent = field.reference?.entity, case .string(let id)? = record.fields[field.name] else {
+                return false
+            }
+            return facts.rows.rows[RecordKey(parent, id)] == nil
+        }
+        if isOrphan { return true }
+        let sql = "SELECT count(*) FROM sync_event WHERE entity = ? AND id = ? AND kind IN ('gone', 'died')"
+        return device.read { try Int.fetchOne($0, sql: sql, arguments: [key.entity, key.id]) ?? 0 } ?? 0 > 0
     }
 
     /// I8: what the engine says of its queue is what its tables say.
@@ -401,7 +450,10 @@ final class World {
         for message in server.wrongValues() { record.violate("value", message) }
         for device in devices {
             check(device.index, isLast: true)
-            guard let facts = device.facts() else { continue }
+            guard let facts = device.facts() else {
+                record.violate("I9", "device \(device.index) is not there at the end")
+                continue
+            }
             let all = server.records(of: device.account)
             let holding = Holding(facts, all, options.schema)
             for difference in Convergence.differences(
