@@ -75,4 +75,44 @@ import Testing
         #expect(try memory.falls(bench.facts()).isEmpty)
         try bench.close()
     }
+
+    @Test("DAT-05 I13 an edit that brings a dead record back leaves one event “revived”, and a create none")
+    func revived() throws {
+        func found(
+            _ operation: SyncCore.Operation = .update, base: Int64 = 12, isNew: Bool = true, isDead: Bool = true,
+            events: Int
+        ) throws -> Int {
+            let bench = try Bench()
+            var sent = change(1, operation)
+            sent.baseVersion = base
+            for _ in 0..<events {
+                try bench.sql("INSERT INTO sync_event (key, kind, at) VALUES ('k-1', 'revived', 1)")
+            }
+            var memory = Memory()
+            memory.read([ServerRecord(key: sent.record, version: 12, presence: isDead ? .deleted : .live)])
+            memory.sends(new: isNew ? ["k-1"] : [])
+            let verdict = Verdict.applied(version: 13, overwrote: [:], serverID: nil)
+            memory.heard(
+                ExchangeAnswer(
+                    dataset: "d", epoch: "e", currentSyncVersion: 13, hasMore: false,
+                    results: [ChangeResult(changeID: "k-1", verdict: verdict)], page: ArrayPage([])),
+                of: ExchangeRequest(cycleID: "c", deviceID: "a", lastSyncVersion: 0, changes: [sent]))
+            let missing = try bench.store.database.read {
+                var parsed: [String: FieldValue] = [:]
+                return try memory.missingLines(
+                    $0, DeviceFacts($0, bench.schema, &parsed), sent: ["k-1": sent], made: [])
+            }
+            try bench.close()
+            return missing.count
+        }
+        #expect(try found(events: 1) == 0)
+        #expect(try found(events: 0) == 1)
+        #expect(try found(events: 2) == 1)
+        #expect(try found(.create, events: 1) == 1)
+        #expect(try found(.create, events: 0) == 0)
+        // Nobody can tell: it was sent before, over another version, or was alive.
+        #expect(try found(isNew: false, events: 0) == 0)
+        #expect(try found(base: 11, events: 0) == 0)
+        #expect(try found(isDead: false, events: 0) == 0)
+    }
 }

@@ -16,6 +16,11 @@ struct Memory {
         )?
     /// The versions that were held of records of which the tables say nothing any more.
     private var gone: [RecordKey: Int64] = [:]
+    /// Records that are dead by the last word that the device read of them, and under which version.
+    private var tombstones: [RecordKey: Int64] = [:]
+    /// Keys that were sent for the first time in the request that is under way, and edits that brought a record back (DAT-05).
+    private var new: Set<String> = []
+    private var revivals: Set<String> = []
     /// Stamps of pages that were heard, by what the checkpoint is once they are applied.
     private var stamps: [(epoch: String, version: Int64, stamp: Stamp)] = []
 
@@ -25,6 +30,7 @@ struct Memory {
         guard request.epoch == nil || request.epoch == answer.epoch else { return }
         let asked = Set(request.changes.map(\.id))
         copied.formUnion(request.changes.lazy.filter { $0.deviceID != nil }.map(\.id))
+        noteRevivals(answer, request)
         for result in answer.results where asked.contains(result.changeID) {
             owed[result.changeID] = result.verdict
             if result.isClamped { clamped.insert(result.changeID) }
@@ -33,6 +39,26 @@ struct Memory {
         // A page for roots that were chosen anew meanwhile is dropped, so of those nothing is said.
         if let stamp = answer.stamp, answer.page.count > 0, !answer.hasMore, request.scopes == nil {
             stamps.append((answer.epoch, answer.currentSyncVersion, stamp))
+        }
+    }
+
+    /// A request leaves the device, with these keys for the first time.
+    mutating func sends(new keys: some Sequence<String>) { new = Set(keys) }
+
+    /// The device reads these records of a page or of a verdict.
+    mutating func read(_ records: some Sequence<ServerRecord>) {
+        for record in records { tombstones[record.key] = record.presence == .deleted ? record.version : nil }
+    }
+
+    /// An edit that was sent over the tombstone, and done at once, brings the record back. What is sent again may find it alive.
+    private mutating func noteRevivals(_ answer: ExchangeAnswer, _ request: ExchangeRequest) {
+        var seen: Set<RecordKey> = []
+        for change in request.changes where seen.insert(change.record).inserted {
+            guard change.operation == .update, new.contains(change.id), let dead = tombstones[change.record],
+                change.baseVersion == dead, let result = answer.results.first(where: { $0.changeID == change.id }),
+                case .applied(.some, _, _) = result.verdict, !result.isDuplicate
+            else { continue }
+            revivals.insert(change.id)
         }
     }
 
@@ -46,6 +72,7 @@ struct Memory {
         for key in keys {
             owed[key] = nil
             clamped.remove(key)
+            revivals.remove(key)
         }
     }
 
@@ -131,9 +158,14 @@ struct Memory {
                 try String.fetchAll(
                     db.cachedStatement(sql: "SELECT coalesce(field, '') FROM sync_conflict WHERE key = ?"),
                     arguments: [key]))
-            let events = Set(
-                try String.fetchAll(
-                    db.cachedStatement(sql: "SELECT kind FROM sync_event WHERE key = ?"), arguments: [key]))
+            let kinds = try String.fetchAll(
+                db.cachedStatement(sql: "SELECT kind FROM sync_event WHERE key = ?"), arguments: [key])
+            let events = Set(kinds)
+            let revived = kinds.filter { $0 == "revived" }.count
+            let isRevival = revivals.remove(key) != nil
+            if revived > (change.operation == .update ? 1 : 0) || isRevival && revived == 0 {
+                found.append("\(key): \(revived) events “revived” of the \(change.operation)")
+            }
             found += Self.lines(verdict, change).filter { !fields.contains($0) }.map {
                 "\(key): no line about “\($0)”"
             }

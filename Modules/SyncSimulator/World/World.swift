@@ -102,9 +102,9 @@ final class World {
             vanishings.append(Vanishings())
             device.network.onAnswer = { [unowned self] answer, request in
                 self.memories[index].heard(answer, of: request)
-                self.vanishings[index].heard(answer.results.compactMap(\.verdict.record))
+                self.hears(answer.results.compactMap(\.verdict.record), index)
             }
-            device.network.onRecords = { [unowned self] in self.vanishings[index].heard($0) }
+            device.network.onRecords = { [unowned self] in self.hears($0, index) }
             device.network.onFailure = { [unowned self] request in
                 if self.hasClaimedMore(than: request, index) { self.record.cover(.claimPutBack) }
             }
@@ -294,6 +294,7 @@ final class World {
     private func saw(_ request: ExchangeRequest, from index: Int) {
         checkAccount(of: request, from: index)
         memories[index].tookNothing(of: request.changes.lazy.map(\.id))
+        memories[index].sends(new: request.changes.lazy.map(\.id).filter { record.sent[$0] == nil })
         if limits.isSmall, !request.changes.isEmpty {
             record.cover(.smallRequests)
             if hasClaimedMore(than: request, index) { record.cover(.requestBeforeSettled) }
@@ -326,6 +327,12 @@ final class World {
                     operation: change.operation,
                     stamp: change.stamp))
         }
+    }
+
+    /// The device reads these records of a page or of a verdict.
+    private func hears(_ records: [ServerRecord], _ index: Int) {
+        vanishings[index].heard(records)
+        memories[index].read(records)
     }
 
     /// Whether more is marked as being sent than is in the request.
