@@ -22,7 +22,8 @@ import Testing
 
     @Test("I5 a checkpoint that falls is found; one that begins anew with another history or full pass is none")
     func checkpoint() throws {
-        var (bench, memory) = try seen()
+        let (bench, start) = try seen()
+        var memory = start
         try bench.sql("UPDATE sync_meta SET value = 10 WHERE key = 'checkpoint'")
         #expect(try memory.falls(bench.facts()).isEmpty)
         try bench.sql("UPDATE sync_meta SET value = 8 WHERE key = 'checkpoint'")
@@ -35,7 +36,8 @@ import Testing
 
     @Test("I5 a held version that falls is found, also one whose record went meanwhile and came back")
     func versions() throws {
-        var (bench, memory) = try seen()
+        let (bench, start) = try seen()
+        var memory = start
         try bench.sql("UPDATE sync_record SET version = 6")
         #expect(try memory.falls(bench.facts()) == ["board b fell from version 7 to 6"])
         try bench.sql("UPDATE sync_record SET version = 8")
@@ -56,7 +58,8 @@ import Testing
 
     @Test("I5 the checkpoint of a held root that falls is found, but for one that is read again from 0")
     func roots() throws {
-        var (bench, memory) = try seen()
+        let (bench, start) = try seen()
+        var memory = start
         func hold(_ json: String) throws {
             try bench.sql(
                 """

@@ -5,11 +5,15 @@ import Testing
 
 /// A world is made of its tapes less what is left out, and of nothing else.
 @Suite struct TapeTests {
+    private let options: SimulationOptions
+
+    init() throws { options = try SimulationOptions(folder: NSTemporaryDirectory()) }
+
     /// What is to happen in a world, line by line.
     private func course(
         _ seed: UInt64, withoutSteps: Set<Int> = [], withoutFaults: Set<Int> = []
     ) throws -> [String] {
-        var options = try SimulationOptions(folder: NSTemporaryDirectory())
+        var options = options
         (options.withoutSteps, options.withoutFaults) = (withoutSteps, withoutFaults)
         let world = try World(seed: seed, options: options)
         var lines: [String] = []

@@ -30,7 +30,8 @@ import Testing
 
     @Test("I11 a row that goes for no reason is found, with nothing said of what stood under it")
     func absence() throws {
-        var (bench, vanishings) = try seen()
+        let (bench, start) = try seen()
+        var vanishings = start
         try bench.sql("DELETE FROM card; DELETE FROM list; DELETE FROM sync_change")
         #expect(try look(&vanishings, bench) == [list])
         #expect(try look(&vanishings, bench).isEmpty)
@@ -42,7 +43,8 @@ import Testing
     )
     func reasons() throws {
         func found(isNotHeld: Bool = false, _ reason: (Bench, inout Vanishings) throws -> Void) throws -> [RecordKey] {
-            var (bench, vanishings) = try seen()
+            let (bench, start) = try seen()
+            var vanishings = start
             try reason(bench, &vanishings)
             try bench.sql("DELETE FROM card; DELETE FROM sync_change")
             let found = try look(&vanishings, bench, isNotHeld: isNotHeld)
@@ -79,7 +81,8 @@ import Testing
     @Test("I11 of roots that are held all the time nothing goes; what stood under another may")
     func roots() throws {
         for (asked, isFound) in [("b", true), ("other", false)] {
-            var (bench, vanishings) = try seen()
+            let (bench, start) = try seen()
+            var vanishings = start
             try bench.sql(
                 "INSERT INTO sync_meta (key, value) VALUES ('scopes', '{\"asked\":{\"board:\(asked)\":4}}')")
             #expect(try look(&vanishings, bench).isEmpty)

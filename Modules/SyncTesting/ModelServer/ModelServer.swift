@@ -25,7 +25,7 @@ public final class ModelServer: Exchange, @unchecked Sendable {
         /// A stamp too far ahead counted as the server's now.
         public let isClamped: Bool
 
-        public init(device: String, change: Change, verdict: Verdict, cycleID: String, isClamped: Bool) {
+        package init(device: String, change: Change, verdict: Verdict, cycleID: String, isClamped: Bool) {
             (self.device, self.change, self.verdict) = (device, change, verdict)
             (self.cycleID, self.isClamped) = (cycleID, isClamped)
         }
