@@ -1,3 +1,5 @@
+import GRDB
+import Storage
 import SyncCore
 import SyncTesting
 import Testing
@@ -83,7 +85,7 @@ import Testing
     func revived() throws {
         func found(
             _ operation: SyncCore.Operation = .update, base: Int64 = 12, isNew: Bool = true, isDead: Bool = true,
-            events: Int
+            isBack: Bool = false, events: Int
         ) throws -> Int {
             let bench = try Bench()
             var sent = change(1, operation)
@@ -93,13 +95,15 @@ import Testing
             }
             var memory = Memory()
             memory.read([ServerRecord(key: sent.record, version: 12, presence: isDead ? .deleted : .live)])
-            memory.sends(new: isNew ? ["k-1"] : [])
             let verdict = Verdict.applied(version: 13, overwrote: [:], serverID: nil)
-            memory.heard(
-                ExchangeAnswer(
-                    dataset: "d", epoch: "e", currentSyncVersion: 13, hasMore: false,
-                    results: [ChangeResult(changeID: "k-1", verdict: verdict)], page: ArrayPage([])),
-                of: ExchangeRequest(cycleID: "c", deviceID: "a", lastSyncVersion: 0, changes: [sent]))
+            for each in isBack ? [change(0), sent] : [sent] {
+                memory.sends(new: isNew ? [each.id] : [])
+                memory.heard(
+                    ExchangeAnswer(
+                        dataset: "d", epoch: "e", currentSyncVersion: 13, hasMore: false,
+                        results: [ChangeResult(changeID: each.id, verdict: verdict)], page: ArrayPage([])),
+                    of: ExchangeRequest(cycleID: "c", deviceID: "a", lastSyncVersion: 0, changes: [each]))
+            }
             let missing = try bench.store.database.read {
                 var parsed: [String: FieldValue] = [:]
                 return try memory.missingLines(
@@ -117,5 +121,7 @@ import Testing
         #expect(try found(isNew: false, events: 0) == 0)
         #expect(try found(base: 11, events: 0) == 0)
         #expect(try found(isDead: false, events: 0) == 0)
+        // Seed 1508: another edit had brought it back before.
+        #expect(try found(isBack: true, events: 0) == 0)
     }
 }

@@ -50,15 +50,20 @@ struct Memory {
         for record in records { tombstones[record.key] = record.presence == .deleted ? record.version : nil }
     }
 
-    /// An edit that was sent over the tombstone, and done at once, brings the record back. What is sent again may find it alive.
+    /// An edit that was sent over the tombstone, and done at once, brings the record back. What is sent again may find it alive, and
+    /// so does what comes behind an edit that was done, whatever version is held (seed 1508).
     private mutating func noteRevivals(_ answer: ExchangeAnswer, _ request: ExchangeRequest) {
-        var seen: Set<RecordKey> = []
-        for change in request.changes where seen.insert(change.record).inserted {
-            guard change.operation == .update, new.contains(change.id), let dead = tombstones[change.record],
-                change.baseVersion == dead, let result = answer.results.first(where: { $0.changeID == change.id }),
-                case .applied(.some, _, _) = result.verdict, !result.isDuplicate
+        for change in request.changes where change.operation != .delete {
+            guard let dead = tombstones[change.record],
+                let result = answer.results.first(where: { $0.changeID == change.id }),
+                case .applied(let version, _, _) = result.verdict
             else { continue }
-            revivals.insert(change.id)
+            tombstones[change.record] = nil
+            if change.operation == .update, new.contains(change.id), change.baseVersion == dead, version != nil,
+                !result.isDuplicate
+            {
+                revivals.insert(change.id)
+            }
         }
     }
 

@@ -20,7 +20,7 @@ final class Record: @unchecked Sendable {
     private(set) var refused: Set<String> = []
     /// Keys of creates that it refused, since there is a record of that id.
     private(set) var taken: Set<String> = []
-    /// Records of which it did a create.
+    /// Records of which it did a create, or says that it once did (seed 2356).
     private(set) var created: Set<RecordKey> = []
     /// What was sent under each key the first time.
     private(set) var sent: [String: Change] = [:]
@@ -154,6 +154,7 @@ final class Record: @unchecked Sendable {
                 let change = request.changes.first { $0.id == result.changeID }
                 if rejection.code.meansDecided(under: change?.deviceID) {
                     accepted.insert(result.changeID)
+                    if let change, change.operation == .create { created.insert(change.record) }
                 } else if rejection.code == .keyReused {
                     violate("I2", "device \(device): \(rejection.message)")
                 }

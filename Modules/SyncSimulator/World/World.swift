@@ -294,7 +294,7 @@ final class World {
     private func saw(_ request: ExchangeRequest, from index: Int) {
         checkAccount(of: request, from: index)
         memories[index].tookNothing(of: request.changes.lazy.map(\.id))
-        memories[index].sends(new: request.changes.lazy.map(\.id).filter { record.sent[$0] == nil })
+        memories[index].sends(new: request.changes.map(\.id).filter { record.sent[$0] == nil })
         if limits.isSmall, !request.changes.isEmpty {
             record.cover(.smallRequests)
             if hasClaimedMore(than: request, index) { record.cover(.requestBeforeSettled) }
