@@ -7,7 +7,8 @@ import Testing
 
 @testable import SyncSimulator
 
-/// A store in a folder of its own, and what the checks are told of it: the app's writes go into a ledger as they are made.
+/// A store in a folder of its own, and what the checks are told of it: the app's writes go into a ledger as they are
+/// made.
 final class Bench {
     let store: Store
     let schema: Schema

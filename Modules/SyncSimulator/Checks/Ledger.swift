@@ -234,11 +234,11 @@ struct Ledger {
         return key
     }
 
-    /// What must be in changes that took others in and were sent since this was asked last: each with all that went into it, in
-    /// the order of writing, itself among them.
+    /// What must be in changes that took others in and were sent since this was asked last: each with all that went
+    /// into it, in the order of writing, itself among them.
     ///
-    /// Which one took another in is known where the app made all there is of a record and took nothing back: then it is the next
-    /// one. Of the rest nothing is said.
+    /// Which one took another in is known where the app made all there is of a record and took nothing back: then it is
+    /// the next one. Of the rest nothing is said.
     /// - Parameters:
     ///   - sent: what was sent under a key by this device.
     ///   - wasSent: whether any device sent the key: then it was merged into nothing.
@@ -261,7 +261,8 @@ struct Ledger {
         }
     }
 
-    /// Whether the app made all there is of a record, and nothing of it was taken back, set aside, or lost with the device.
+    /// Whether the app made all there is of a record, and nothing of it was taken back, set aside, or lost with the
+    /// device.
     func isPlain(_ record: RecordKey) -> Bool {
         (byRecord[record] ?? []).allSatisfy {
             entries[$0]?.isOriginal == true && fates[$0] == nil && !wasAside.contains($0)

@@ -18,7 +18,8 @@ struct Memory {
     private var gone: [RecordKey: Int64] = [:]
     /// Records that are dead by the last word that the device read of them, and under which version.
     private var tombstones: [RecordKey: Int64] = [:]
-    /// Keys that were sent for the first time in the request that is under way, and edits that brought a record back (DAT-05).
+    /// Keys that were sent for the first time in the request that is under way, and edits that brought a record back
+    /// (DAT-05).
     private var new: Set<String> = []
     private var revivals: Set<String> = []
     /// Stamps of pages that were heard, by what the checkpoint is once they are applied.
@@ -50,8 +51,8 @@ struct Memory {
         for record in records { tombstones[record.key] = record.presence == .deleted ? record.version : nil }
     }
 
-    /// An edit that was sent over the tombstone, and done at once, brings the record back. What is sent again may find it alive, and
-    /// so does what comes behind an edit that was done, whatever version is held (seed 1508).
+    /// An edit that was sent over the tombstone, and done at once, brings the record back. What is sent again may find
+    /// it alive, and so does what comes behind an edit that was done, whatever version is held (seed 1508).
     private mutating func noteRevivals(_ answer: ExchangeAnswer, _ request: ExchangeRequest) {
         for change in request.changes where change.operation != .delete {
             guard let dead = tombstones[change.record],

@@ -98,7 +98,8 @@ struct SentCheck {
         return found
     }
 
-    /// I3: what names a parent that was made here before it goes behind the parent's create: in the same request, or when that is done.
+    /// I3: what names a parent that was made here before it goes behind the parent's create: in the same request, or
+    /// when that is done.
     /// - Parameters:
     ///   - isThere: whether a create of a record was ever done by the server.
     ///   - wasSent: whether a key was sent before.

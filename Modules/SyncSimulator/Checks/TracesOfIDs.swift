@@ -1,6 +1,7 @@
 /// Ids as they stand in the bytes of a file, all of them looked for in one pass.
 ///
-/// Ids are UUIDs in text: four hyphens at the same distances wherever one stands, in a live row, a freed page or a log alike.
+/// Ids are UUIDs in text: four hyphens at the same distances wherever one stands, in a live row, a freed page or a log
+/// alike.
 struct TracesOfIDs {
     private static let length = 36
     private static let hyphen = UInt8(ascii: "-")

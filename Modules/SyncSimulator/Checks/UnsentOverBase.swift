@@ -2,9 +2,9 @@ import SyncCore
 
 /// I6 for all rules: what a record shows is what the server has, and on top of it what is unsent.
 ///
-/// Worked out from the server's record and from what the app wrote, where both are known: the device's checkpoint is at or above
-/// the record's version, and all that waits is edits that the app made and the server has not decided. (The version held says
-/// less: `applied` raises it before the page has brought what others wrote.)
+/// Worked out from the server's record and from what the app wrote, where both are known: the device's checkpoint is at
+/// or above the record's version, and all that waits is edits that the app made and the server has not decided. (The
+/// version held says less: `applied` raises it before the page has brought what others wrote.)
 struct UnsentOverBase {
     let schema: Schema
     let facts: DeviceFacts
@@ -30,13 +30,13 @@ struct UnsentOverBase {
                 )
                 guard !isSame(shown, expected, field.rule) else { return nil }
                 return
-                    "\(record.key).\(field.name) shows \(shown), and is \(expected) by the server's record and what is unsent"
+                    "\(record.key).\(field.name) shows \(shown), and is \(expected) by the server's record and what waits"
             }
         }
     }
 
-    /// What the app wrote of it that waits; `nil` where something else waits, too, or where something was taken back, set aside or
-    /// lost with the device: what was written behind that follows from what was there without it.
+    /// What the app wrote of it that waits; `nil` where something else waits, too, or where something was taken back,
+    /// set aside or lost with the device: what was written behind that follows from what was there without it.
     private func unsent(_ key: RecordKey, _ queue: [DeviceFacts.Queued]) -> [Ledger.Entry]? {
         let keys = ledger.byRecord[key] ?? []
         guard ledger.isPlain(key), queue.allSatisfy({ $0.state != 4 && keys.contains($0.key) }) else { return nil }

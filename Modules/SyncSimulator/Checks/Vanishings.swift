@@ -2,8 +2,9 @@ import SyncCore
 
 /// I11: absence never deletes. What a device showed, and shows no more, went for a reason.
 ///
-/// A reason is a delete made here, a create that was taken back, given up or refused, a tombstone or a leave that the device was
-/// told, a root that it holds no more, a full pass, or a parent that went: of that the question is asked by itself.
+/// A reason is a delete made here, a create that was taken back, given up or refused, a tombstone or a leave that the
+/// device was told, a root that it holds no more, a full pass, or a parent that went: of that the question is asked by
+/// itself.
 struct Vanishings {
     /// What a look found.
     private struct Seen {
@@ -32,7 +33,8 @@ struct Vanishings {
     /// Records that are gone since the last look, and nobody knows why.
     /// - Parameters:
     ///   - refused: keys that the server refused.
-    ///   - isNotHeld: whether the record is dead by the server's word, or is not the device's to have, or left it with a note.
+    ///   - isNotHeld: whether the record is dead by the server's word, or is not the device's to have, or left it with
+    ///     a note.
     mutating func unexplained(
         _ facts: DeviceFacts, _ ledger: Ledger, _ schema: Schema, refused: Set<String>, isNotHeld: (RecordKey) -> Bool
     ) -> [RecordKey] {

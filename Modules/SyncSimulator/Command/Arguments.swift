@@ -6,7 +6,8 @@ struct Arguments {
     private(set) var seeds: Range<UInt64> = 1..<101
     /// No further seed is begun after so many minutes, once `least` of them count.
     private(set) var minutes: Double?
-    /// So many seeds must count: as long as fewer do, further ones are run however late it is, and a run of fewer fails.
+    /// So many seeds must count: as long as fewer do, further ones are run however late it is, and a run of fewer
+    /// fails.
     private(set) var least: UInt64 = 0
     private(set) var jobs = 2
     private(set) var prints = false

@@ -46,8 +46,8 @@ extension World {
         return nil
     }
 
-    /// Whether what goes wrong just now makes a call fail so. What users ask for is always possible, and is said of what is there:
-    /// nothing explains `invalid`, `notFound` or `refused`.
+    /// Whether what goes wrong just now makes a call fail so. What users ask for is always possible, and is said of
+    /// what is there: nothing explains `invalid`, `notFound` or `refused`.
     /// - Parameters:
     ///   - isLocked: another process holds the file's lock.
     ///   - isStruck: a commit of the device's failed while the call ran.
