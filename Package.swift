@@ -132,7 +132,8 @@ let package = Package(
         .testTarget(
             name: "SyncSimulatorTests",
             dependencies: [
-                core, "Orchestrator", "Storage", "SyncTesting", "SyncSimulator", "Transport", httpTypes, sqlite, metrics,
+                core, "Orchestrator", "Storage", "SyncTesting", "SyncSimulator", "Transport", httpTypes, sqlite,
+                metrics,
             ],
             path: "Tests/SyncSimulatorTests"),
     ],

@@ -231,7 +231,7 @@ import Testing
         var parsed: [String: FieldValue] = [:]
         let facts = try store.database.read { try DeviceFacts($0, schema, &parsed) }
         return Invariants(
-            schema: schema, device: 0, facts: facts, ledger: Ledger(), lost: [], refused: [], server: [],
+            schema: schema, device: 0, facts: facts, ledger: Ledger(), lost: [], refused: [], accepted: [], server: [],
             serverEpoch: "e"
         ).check()
     }

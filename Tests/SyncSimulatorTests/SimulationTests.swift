@@ -42,18 +42,27 @@ private func options(keepsTrace: Bool = false, bug: PlantedBug? = nil) throws ->
         #expect(found != nil)
     }
 
-    @Test("Leaving a step out moves no other")
-    func tapes() throws {
-        let (one, two) = (WorkloadTape(seed: 5), WorkloadTape(seed: 5))
-        #expect(one.steps == two.steps)
-        #expect(
-            FaultTape(seed: 5, devices: 2, duration: 1000).entries
-                == FaultTape(seed: 5, devices: 2, duration: 1000).entries)
+    @Test("What is left out does not happen, and a seed without faults violates nothing")
+    func shortened() throws {
         var shorter = try options(keepsTrace: true)
-        shorter.withoutSteps = Set(one.steps.map(\.number).filter { $0 > 10 })
+        shorter.withoutSteps = Set(WorkloadTape(seed: 5).steps.map(\.number).filter { $0 > 10 })
         shorter.withoutFaults = Set(0..<10_000)
         let report = try Simulation.run(seed: 5, shorter)
         #expect(report.localWrites <= 11)
+        #expect(report.faultCount == 0)
         #expect(report.violations.isEmpty, "\(report.violations)")
+    }
+
+    @Test("I9 a device that does not come up any more is found, and the seed is incomplete")
+    func staysDown() throws {
+        let report = try Simulation.run(seed: 1, try options(bug: .fileRefused))
+        #expect(!report.isComplete && !report.counts)
+        #expect(report.violations.contains { $0.invariant == "I9" && $0.message.contains("does not come up") })
+    }
+
+    @Test("I1 what was merged away and is not sent is found")
+    func mergedAway() throws {
+        let report = try Simulation.run(seed: 1, try options(bug: .mergedFieldsNotSent))
+        #expect(report.violations.contains { $0.invariant == "I1" && $0.message.contains("without") })
     }
 }

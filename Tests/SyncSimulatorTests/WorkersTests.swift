@@ -5,17 +5,26 @@ import Testing
 @testable import SyncSimulator
 
 @Suite struct WorkersTests {
-    private func run(until end: Date?, least: UInt64) -> [UInt64] {
+    /// - Parameter counts: which of the seeds count.
+    private func run(until end: Date?, least: UInt64, counts: @escaping @Sendable (UInt64) -> Bool = { _ in true })
+        -> [UInt64]
+    {
         let seen = Mutex([UInt64]())
-        _ = Workers.run(seeds: 7..<17, jobs: 2, until: end, least: least) { seed, _ in seen.withLock { $0.append(seed) }
+        _ = Workers.run(seeds: 7..<17, jobs: 1, until: end, least: least) { seed, totals in
+            seen.withLock { $0.append(seed) }
+            totals.add(
+                SeedReport(
+                    seed: seed, devices: counts(seed) ? 2 : 1, localWrites: 50, faults: ["crash": 3], coverage: [:],
+                    violations: [], traceHash: 0, trace: [], requests: 1, virtualTime: .zero, isComplete: true))
         }
         return seen.withLock { $0.sorted() }
     }
 
-    @Test("A run whose time is over begins as many seeds as were asked for at least, in order")
+    @Test("A run whose time is over begins as many seeds as it takes for so many to count, in order")
     func least() {
         #expect(run(until: .distantPast, least: 0).isEmpty)
         #expect(run(until: .distantPast, least: 4) == [7, 8, 9, 10])
+        #expect(run(until: .distantPast, least: 4) { $0 != 8 && $0 != 9 } == [7, 8, 9, 10, 11, 12])
         #expect(run(until: .distantPast, least: 40) == Array(7..<17))
         #expect(run(until: .distantFuture, least: 4) == Array(7..<17))
         #expect(run(until: nil, least: 0) == Array(7..<17))

@@ -164,7 +164,8 @@ struct Settling {
             // A version that stands for an earlier change, too, is not held before that one has its verdict.
             let raises = isNext && !work.hasUncertain(before: change)
             let isGone = try version.map { try isForgotten(db, change, $0, work) } ?? false
-            if change.operation != .delete, !work.base.isLive, work.version > 0, !isGone {
+            // What the app makes anew revives nothing (Decision 442).
+            if change.operation == .update, !work.base.isLive, work.version > 0, !isGone {
                 try ChangeNotes.event(db, "revived", of: change, now: now)
             }
             if let version, version > work.version, isNext {

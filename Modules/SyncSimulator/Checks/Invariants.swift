@@ -11,12 +11,14 @@ struct Invariants {
     let lost: [Ledger.Entry]
     /// Keys that the server refused, or answered with `conflict`.
     let refused: Set<String>
+    /// Keys that it has done, merged or otherwise decided.
+    let accepted: Set<String>
     let server: [ServerRecord]
     let serverEpoch: String
 
     /// Every violation found, as (invariant, message).
     func check() -> [(String, String)] {
-        nothingIsLost() + rowsBelongToSomething() + readYourWrites() + checkpointIsNotAhead()
+        nothingIsLost() + rowsBelongToSomething() + readYourWrites() + unsentIsOnTop() + checkpointIsNotAhead()
             + failuresAreVisible()
     }
 
@@ -84,6 +86,13 @@ struct Invariants {
             }
         }
         return found
+    }
+
+    /// I6: what shows is what the server has, with what is unsent on top, whatever the rule of a field.
+    private func unsentIsOnTop() -> [(String, String)] {
+        guard facts.epoch == serverEpoch, !facts.isInFullPass, !facts.queue.isEmpty else { return [] }
+        return UnsentOverBase(schema: schema, facts: facts, ledger: ledger, accepted: accepted, refused: refused)
+            .differences(server).map { ("I6", $0) }
     }
 
     /// I5: what the checkpoint says is applied, is.

@@ -42,6 +42,8 @@ struct Ledger {
     private(set) var absorbed: [String: String] = [:]
     /// Keys that were seen set aside: others may pass them, and their record may be gone when they are tried again.
     private(set) var wasAside: Set<String> = []
+    /// What was taken in, and was not looked for yet in what was sent of who took it in.
+    private var unproved: Set<String> = []
     /// The queue when it was looked at last.
     private var queued: Set<String> = []
     private var known: Set<String> = []
@@ -74,6 +76,7 @@ struct Ledger {
             }
             absorbed[key] = nil
         }
+        unproved = []
         queued = kept
         known = Set(entries.keys)
     }
@@ -122,7 +125,12 @@ struct Ledger {
                     fates[key] = .cancelled
                 } else if let heir {
                     // What ended with a refused create is in no later life of its record.
-                    if facts.ended.contains(key) { fates[key] = .cancelled } else { absorbed[key] = heir }
+                    if facts.ended.contains(key) {
+                        fates[key] = .cancelled
+                    } else {
+                        absorbed[key] = heir
+                        unproved.insert(key)
+                    }
                 } else if entry.operation != .delete || facts.rows.rows[record] != nil
                     || !wasMade(record, accepted)
                 {
@@ -224,6 +232,41 @@ struct Ledger {
         var key = key
         while let next = absorbed[key] { key = next }
         return key
+    }
+
+    /// What must be in changes that took others in and were sent since this was asked last: each with all that went
+    /// into it, in the order of writing, itself among them.
+    ///
+    /// Which one took another in is known where the app made all there is of a record and took nothing back: then it is
+    /// the next one. Of the rest nothing is said.
+    /// - Parameters:
+    ///   - sent: what was sent under a key by this device.
+    ///   - wasSent: whether any device sent the key: then it was merged into nothing.
+    mutating func takenIn(
+        sent: (String) -> Change?, wasSent: (String) -> Bool
+    ) -> [(written: [Entry], sent: Change)] {
+        var heirs: Set<String> = []
+        for key in unproved {
+            let heir = heir(of: key)
+            guard sent(heir) != nil else { continue }
+            heirs.insert(heir)
+            unproved.remove(key)
+        }
+        return heirs.sorted().compactMap { heir in
+            guard let change = sent(heir), isPlain(change.record) else { return nil }
+            let written = (byRecord[change.record] ?? []).filter {
+                self.heir(of: $0) == heir && ($0 == heir || !wasSent($0))
+            }
+            return (written.compactMap { entries[$0] }, change)
+        }
+    }
+
+    /// Whether the app made all there is of a record, and nothing of it was taken back, set aside, or lost with the
+    /// device.
+    func isPlain(_ record: RecordKey) -> Bool {
+        (byRecord[record] ?? []).allSatisfy {
+            entries[$0]?.isOriginal == true && fates[$0] == nil && !wasAside.contains($0)
+        }
     }
 
     /// Changes of the change log with a sequence above `sequence`.

@@ -14,6 +14,14 @@ struct Memory {
             epoch: String?, pass: Int64, checkpoint: Int64, versions: [RecordKey: Int64], waiting: Set<String>,
             roots: [RecordKey: Int64]?
         )?
+    /// The versions that were held of records of which the tables say nothing any more.
+    private var gone: [RecordKey: Int64] = [:]
+    /// Records that are dead by the last word that the device read of them, and under which version.
+    private var tombstones: [RecordKey: Int64] = [:]
+    /// Keys that were sent for the first time in the request that is under way, and edits that brought a record back
+    /// (DAT-05).
+    private var new: Set<String> = []
+    private var revivals: Set<String> = []
     /// Stamps of pages that were heard, by what the checkpoint is once they are applied.
     private var stamps: [(epoch: String, version: Int64, stamp: Stamp)] = []
 
@@ -23,6 +31,7 @@ struct Memory {
         guard request.epoch == nil || request.epoch == answer.epoch else { return }
         let asked = Set(request.changes.map(\.id))
         copied.formUnion(request.changes.lazy.filter { $0.deviceID != nil }.map(\.id))
+        noteRevivals(answer, request)
         for result in answer.results where asked.contains(result.changeID) {
             owed[result.changeID] = result.verdict
             if result.isClamped { clamped.insert(result.changeID) }
@@ -31,6 +40,31 @@ struct Memory {
         // A page for roots that were chosen anew meanwhile is dropped, so of those nothing is said.
         if let stamp = answer.stamp, answer.page.count > 0, !answer.hasMore, request.scopes == nil {
             stamps.append((answer.epoch, answer.currentSyncVersion, stamp))
+        }
+    }
+
+    /// A request leaves the device, with these keys for the first time.
+    mutating func sends(new keys: some Sequence<String>) { new = Set(keys) }
+
+    /// The device reads these records of a page or of a verdict.
+    mutating func read(_ records: some Sequence<ServerRecord>) {
+        for record in records { tombstones[record.key] = record.presence == .deleted ? record.version : nil }
+    }
+
+    /// An edit that was sent over the tombstone, and done at once, brings the record back. What is sent again may find
+    /// it alive, and so does what comes behind an edit that was done, whatever version is held (seed 1508).
+    private mutating func noteRevivals(_ answer: ExchangeAnswer, _ request: ExchangeRequest) {
+        for change in request.changes where change.operation != .delete {
+            guard let dead = tombstones[change.record],
+                let result = answer.results.first(where: { $0.changeID == change.id }),
+                case .applied(let version, _, _) = result.verdict
+            else { continue }
+            tombstones[change.record] = nil
+            if change.operation == .update, new.contains(change.id), change.baseVersion == dead, version != nil,
+                !result.isDuplicate
+            {
+                revivals.insert(change.id)
+            }
         }
     }
 
@@ -44,6 +78,7 @@ struct Memory {
         for key in keys {
             owed[key] = nil
             clamped.remove(key)
+            revivals.remove(key)
         }
     }
 
@@ -73,6 +108,7 @@ struct Memory {
             )
         }
         guard let last, last.epoch == facts.epoch, last.pass == facts.pass else {
+            gone = [:]
             // Verdicts of another history owe nothing to this one.
             if last?.epoch != facts.epoch { (owed, clamped, stamps) = ([:], [], []) }
             return []
@@ -86,12 +122,22 @@ struct Memory {
             found.append("the checkpoint of \(root) fell from \(version) to \(present)")
         }
         for (key, version) in last.versions {  // any order
-            guard let present = facts.versions[key], present < version else { continue }
+            guard let present = facts.versions[key] else {
+                gone[key] = max(version, gone[key] ?? 0)
+                continue
+            }
+            guard present < version else { continue }
             // A tombstone takes what was known of a record with its row, unless something of it waited all the time; what
             // is made of it later, from what had been set aside, begins at 0.
             let wasKept = waiting.contains { $0.record == key && last.waiting.contains($0.key) }
             if present == 0, !wasKept { continue }
             found.append("\(key) fell from version \(version) to \(present)")
+        }
+        // What comes back, comes back later: what is made anew here begins at 0.
+        for (key, version) in gone {
+            guard let present = facts.versions[key], present > 0 else { continue }
+            if present < version { found.append("\(key) came back at version \(present), and was at \(version)") }
+            gone[key] = nil
         }
         return found.sorted()
     }
@@ -118,9 +164,14 @@ struct Memory {
                 try String.fetchAll(
                     db.cachedStatement(sql: "SELECT coalesce(field, '') FROM sync_conflict WHERE key = ?"),
                     arguments: [key]))
-            let events = Set(
-                try String.fetchAll(
-                    db.cachedStatement(sql: "SELECT kind FROM sync_event WHERE key = ?"), arguments: [key]))
+            let kinds = try String.fetchAll(
+                db.cachedStatement(sql: "SELECT kind FROM sync_event WHERE key = ?"), arguments: [key])
+            let events = Set(kinds)
+            let revived = kinds.filter { $0 == "revived" }.count
+            let isRevival = revivals.remove(key) != nil
+            if revived > (change.operation == .update ? 1 : 0) || isRevival && revived == 0 {
+                found.append("\(key): \(revived) events “revived” of the \(change.operation)")
+            }
             found += Self.lines(verdict, change).filter { !fields.contains($0) }.map {
                 "\(key): no line about “\($0)”"
             }

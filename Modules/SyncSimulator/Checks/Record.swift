@@ -24,6 +24,8 @@ final class Record: @unchecked Sendable {
     private(set) var refused: Set<String> = []
     /// Keys of creates that it refused, since there is a record of that id.
     private(set) var taken: Set<String> = []
+    /// Records of which it did a create, or says that it once did (seed 2356).
+    private(set) var created: Set<RecordKey> = []
     /// What was sent under each key the first time.
     private(set) var sent: [String: Change] = [:]
     /// The device id that it was sent with, and that with which the server did it.
@@ -96,6 +98,11 @@ final class Record: @unchecked Sendable {
             Violation(invariant: invariant, message: text, at: executor.clock.now.elapsed))
     }
 
+    /// What a device sent under a key the first time that it said it under this id.
+    func content(of key: String, from deviceID: String) -> Change? {
+        sentBy[key] == deviceID ? sent[key] : sentAgain[key + deviceID]
+    }
+
     /// A request left a device: the same key must mean the same content for ever.
     func saw(_ request: ExchangeRequest, from device: Int) {
         if Set(request.changes.map(\.id)).count != request.changes.count {
@@ -132,6 +139,11 @@ final class Record: @unchecked Sendable {
                 if !accepted.contains(result.changeID) {
                     order.append(result.changeID)
                     doneBy[result.changeID] = request.deviceID
+                    if let change = request.changes.first(where: { $0.id == result.changeID }),
+                        change.operation == .create
+                    {
+                        created.insert(change.record)
+                    }
                 }
             default: break
             }
@@ -162,6 +174,7 @@ final class Record: @unchecked Sendable {
                 let change = request.changes.first { $0.id == result.changeID }
                 if rejection.code.meansDecided(under: change?.deviceID) {
                     accepted.insert(result.changeID)
+                    if let change, change.operation == .create { created.insert(change.record) }
                 } else if rejection.code == .keyReused, !isCommon(result.changeID) {
                     // Where a copy of the device lives, that one may have sent it with other stamps (Decision 155).
                     violate("I2", "device \(device): \(rejection.message)")

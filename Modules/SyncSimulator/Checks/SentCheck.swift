@@ -31,9 +31,7 @@ struct SentCheck {
                 if !delta.new.isSame(as: value) { found.append("\(name) is \(delta.new), not \(value)") }
             case .sum:
                 // A value before may be gone since, with the write that made it: no value counts as 0 (seed 613).
-                let (mine, theirs) = (
-                    difference(written.before[name], value), difference(orZero(delta.old ?? .null), delta.new)
-                )
+                let (mine, theirs) = (difference(written.before[name], value), sum(delta))
                 if sent.operation == .update, let mine, mine != theirs {
                     found.append("\(name) adds \(theirs ?? 0) (\(delta)), not \(mine)")
                 }
@@ -41,6 +39,32 @@ struct SentCheck {
             }
         }
         return found
+    }
+
+    /// Where a change that took others in does not say what was written last of each field, in words.
+    /// - Parameter written: all that went into it, in the order of writing.
+    func losses(_ written: [Ledger.Entry], _ sent: Change) -> [String] {
+        // What is written before a delete goes with it.
+        guard sent.operation != .delete, !written.contains(where: { $0.operation == .delete }) else { return [] }
+        let isCreate = written.contains { $0.operation == .create }
+        var last: [String: Ledger.Entry] = [:]
+        for entry in written { for name in entry.values.keys { last[name] = entry } }
+        return last.sorted { $0.key < $1.key }.compactMap { name, entry in
+            guard let value = entry.values[name], let field = schema[entry.record.entity]?.field(name) else {
+                return nil
+            }
+            guard let delta = sent.fields[name] else {
+                // Behind a delete that was taken back, a create is an update of what differs (seed 4424).
+                return isCreate && sent.operation == .update ? nil : "without \(name), which \(entry.key) wrote"
+            }
+            let isOther =
+                switch (sent.operation, field.rule) {
+                case (.update, .sum): difference(entry.before[name], value).map { $0 != sum(delta) } ?? false
+                case (.update, .union): false
+                default: !delta.new.isSame(as: value)
+                }
+            return isOther ? "\(name) is \(delta), and \(entry.key) wrote \(value)" : nil
+        }
     }
 
     /// I3: what the app wrote, and nobody set aside, stands in a request in the order of writing, as far as one needs the
@@ -73,6 +97,40 @@ struct SentCheck {
         }
         return found
     }
+
+    /// I3: what names a parent that was made here before it goes behind the parent's create: in the same request, or
+    /// when that is done.
+    /// - Parameters:
+    ///   - isThere: whether a create of a record was ever done by the server.
+    ///   - wasSent: whether a key was sent before.
+    func premature(
+        _ changes: [Change], _ ledger: Ledger, refused: Set<String>, isThere: (RecordKey) -> Bool,
+        wasSent: (String) -> Bool
+    ) -> [String] {
+        var made: Set<RecordKey> = []
+        var found: [String] = []
+        for change in changes {
+            if change.operation == .create { made.insert(change.record) }
+            guard change.operation != .delete, !wasSent(change.id), ledger.entries[change.id]?.isOriginal == true,
+                !ledger.wasAside.contains(change.id)
+            else { continue }
+            for field in schema[change.record.entity]?.parents ?? [] {
+                guard let target = field.reference?.entity, case .string(let id)? = change.fields[field.name]?.new
+                else { continue }
+                let parent = RecordKey(target, id)
+                guard parent != change.record, !made.contains(parent), !isThere(parent),
+                    let first = ledger.byRecord[parent]?.first, let create = ledger.entries[first],
+                    create.isOriginal, create.operation == .create, create.sequence < change.sequence,
+                    ledger.fates[first] == nil, !ledger.wasAside.contains(first), !refused.contains(first)
+                else { continue }
+                found.append("\(change.id) of \(change.record) is sent before the create of \(parent) is done")
+            }
+        }
+        return found
+    }
+
+    /// What a delta adds.
+    private func sum(_ delta: FieldDelta) -> Double? { difference(orZero(delta.old ?? .null), delta.new) }
 
     private func difference(_ old: FieldValue?, _ new: FieldValue) -> Double? {
         guard let old = old.flatMap(number), let new = number(new) else { return nil }

@@ -4,9 +4,10 @@ import SyncCore
 /// What the command line asks for.
 struct Arguments {
     private(set) var seeds: Range<UInt64> = 1..<101
-    /// No further seed is begun after so many minutes, once `least` were.
+    /// No further seed is begun after so many minutes, once `least` of them count.
     private(set) var minutes: Double?
-    /// So many seeds are run however long they take.
+    /// So many seeds must count: as long as fewer do, further ones are run however late it is, and a run of fewer
+    /// fails.
     private(set) var least: UInt64 = 0
     private(set) var jobs = 2
     private(set) var prints = false
@@ -28,7 +29,8 @@ struct Arguments {
 
     static let usage = """
         simulate [--seeds N] [--from S] [--jobs J] [--minutes M [--least L]]
-                                                         runs N seeds from S on, as many as fit M minutes, but L at least
+                                                         runs N seeds from S on, as many as fit M minutes; fails where
+                                                         fewer than L of them count
                  [--list]                                with a line for each: its size, and whether it counts
         simulate --trace SEED [--without-steps LIST] [--without-faults LIST] [--bug NAME]
         simulate --shrink SEED [--bug NAME]              leaves out what the failure does not need

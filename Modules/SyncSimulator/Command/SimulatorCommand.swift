@@ -64,6 +64,10 @@ public enum SimulatorCommand {
         show(totals, options, replay, seconds: seconds)
         if interrupt.hasCome { exit(Interrupt.exitCode) }
         if !totals.failing.isEmpty || !totals.unequal.isEmpty { exit(1) }
+        if totals.counted < arguments.least {
+            say("TOO FEW: \(totals.counted) seeds count, and \(arguments.least) were asked for")
+            exit(1)
+        }
         // A few seeds cannot reach everything.
         if totals.seeds >= 1_000, !totals.missed(of: options.reachable).isEmpty { exit(1) }
     }
@@ -80,6 +84,8 @@ public enum SimulatorCommand {
     ) {
         let rate = Double(totals.seeds) / seconds
         say("seeds        \(totals.seeds) (\(totals.counted) count), \(format(rate)) a second")
+        for word in totals.lacking.keys.sorted() { say("  do not count: \(totals.lacking[word] ?? 0), \(word)") }
+        say("incomplete   \(totals.incomplete.count) \(totals.incomplete.sorted())")
         say("local writes \(totals.localWrites), requests \(totals.requests)")
         say(
             "run twice    \(totals.repeated), with another trace \(totals.unequal.count) \(totals.unequal)"

@@ -84,6 +84,11 @@ public enum PlantedBug: String, Sendable, Hashable, CaseIterable {
     /// Held versions do not move with what is applied.
     case versionsNotMoved
 
+    /// A file that was synced takes its own account for another one, and does not open again.
+    case fileRefused
+    /// Of two edits that are merged, only the later one's fields are sent.
+    case mergedFieldsNotSent
+
     /// Who signs out leaves everything behind.
     case wipeForgotten
     /// A device does not notice that its files are another one's.
@@ -126,6 +131,12 @@ public enum PlantedBug: String, Sendable, Hashable, CaseIterable {
             """
             CREATE TRIGGER IF NOT EXISTS planted AFTER UPDATE OF version ON sync_record WHEN NEW.version > OLD.version
             BEGIN UPDATE sync_record SET version = OLD.version - 1 WHERE entity = NEW.entity AND id = NEW.id; END
+            """
+        case .fileRefused:
+            """
+            CREATE TRIGGER IF NOT EXISTS planted AFTER UPDATE OF value ON sync_meta
+            WHEN NEW.key = 'checkpoint' AND NEW.value >= 20
+            BEGIN UPDATE sync_meta SET value = 'other' WHERE key = 'account'; END
             """
         default: nil
         }
@@ -231,6 +242,12 @@ final class BuggyExchange: Exchange, @unchecked Sendable {
         case .nullsNotSent:
             for place in request.changes.indices where request.changes[place].operation == .update {
                 let kept = request.changes[place].fields.filter { !$0.value.new.isNull }
+                if !kept.isEmpty { request.changes[place].fields = kept }
+            }
+        case .mergedFieldsNotSent:
+            // A field that an edit brought which was merged into a later one has a stamp of its own.
+            for place in request.changes.indices where request.changes[place].operation == .update {
+                let kept = request.changes[place].fields.filter { $0.value.stamp == nil }
                 if !kept.isEmpty { request.changes[place].fields = kept }
             }
         case .unitTornApart: for place in request.changes.indices { request.changes[place].unit = nil }

@@ -3,6 +3,10 @@ public struct RunTotals: Sendable {
     public private(set) var seeds = 0
     /// Seeds that count (``SeedReport/counts``).
     public private(set) var counted = 0
+    /// Why the others do not, and how many lack that.
+    public private(set) var lacking: [String: Int] = [:]
+    /// Seeds that did not reach the final checks.
+    public private(set) var incomplete: [UInt64] = []
     public private(set) var localWrites = 0
     public private(set) var requests = 0
     public private(set) var faults: [String: Int] = [:]
@@ -19,6 +23,8 @@ public struct RunTotals: Sendable {
     public mutating func add(_ report: SeedReport) {
         seeds += 1
         if report.counts { counted += 1 }
+        for word in report.lacks { lacking[word, default: 0] += 1 }
+        if !report.isComplete { incomplete.append(report.seed) }
         localWrites += report.localWrites
         requests += report.requests
         faults.merge(report.faults, uniquingKeysWith: +)
@@ -35,6 +41,8 @@ public struct RunTotals: Sendable {
     public mutating func add(_ other: RunTotals) {
         seeds += other.seeds
         counted += other.counted
+        lacking.merge(other.lacking, uniquingKeysWith: +)
+        incomplete += other.incomplete
         localWrites += other.localWrites
         requests += other.requests
         faults.merge(other.faults, uniquingKeysWith: +)

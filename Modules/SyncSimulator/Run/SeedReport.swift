@@ -22,12 +22,22 @@ public struct SeedReport: Sendable, CustomStringConvertible {
 
     public var faultCount: Int { faults.values.reduce(0, +) }
 
-    /// Whether the seed counts: 50 local writes on two devices or more, 3 faults, and the final checks reached.
-    public var counts: Bool { writers >= 2 && localWrites >= 50 && faultCount >= 3 && isComplete }
+    /// Whether the seed counts: two devices or more, 50 local writes, 3 faults, and the final checks reached.
+    public var counts: Bool { lacks.isEmpty }
+
+    /// What it lacks for counting, in words.
+    public var lacks: [String] {
+        var lacks: [String] = []
+        if writers < 2 { lacks.append("a single device that wrote") }
+        if localWrites < 50 { lacks.append("too few writes") }
+        if faultCount < 3 { lacks.append("too few faults") }
+        if !isComplete { lacks.append("the final checks were not reached") }
+        return lacks
+    }
 
     /// A line of figures.
     public var description: String {
         "seed \(seed): \(devices) devices, \(localWrites) writes, \(requests) requests, \(faultCount) faults"
-            + (counts ? "" : "; does not count")
+            + (counts ? "" : "; does not count: \(lacks.joined(separator: ", "))")
     }
 }

@@ -29,6 +29,8 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
     private var newestArrived = 0
     /// Sees each answer that came through to the engine.
     var onAnswer: (ExchangeAnswer, ExchangeRequest) -> Void = { _, _ in }
+    /// Sees the records that the engine reads of the pages of such answers.
+    var onRecords: ([ServerRecord]) -> Void = { _ in }
     /// Sees each request that came to nothing, before the engine hears of it.
     var onFailure: (ExchangeRequest) -> Void = { _ in }
     /// Keys whose effect the server has and of which the device heard nothing.
@@ -64,7 +66,7 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
         let account: String
         func exchange(_ request: ExchangeRequest) async throws(ExchangeFailure) -> ExchangeAnswer {
             guard generation == network.generation else { throw .unreachable }
-            let answer: ExchangeAnswer
+            var answer: ExchangeAnswer
             do { answer = try await network.exchange(request, by: account) } catch {
                 if generation == network.generation { network.onFailure(request) }
                 throw error
@@ -74,6 +76,9 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
             guard !answer.isForeign(to: request) else { return answer }
             if !answer.hasMore { network.lastWhole = network.clock.now.elapsed }
             network.onAnswer(answer, request)
+            answer.page = HeardPage(page: answer.page) { [network, generation] in
+                if generation == network.generation { network.onRecords($0) }
+            }
             return answer
         }
         func close() async {}

@@ -31,6 +31,8 @@ final class DiskHook: @unchecked Sendable {
     var isLookedAt = false
     /// What struck, each failure of the tape once.
     private(set) var struck: [FaultTape.DiskFailure: Int] = [:]
+    /// How often the disk failed.
+    private(set) var timesStruck = 0
     private var struckRanges: Set<Range<Int>> = []
     private(set) var isDead = false
     /// What a dead process left in memory is being cleared away: nothing of that reaches the files that count.
@@ -89,6 +91,7 @@ final class DiskHook: @unchecked Sendable {
         if let (range, failure) = failures.first(where: { $0.range.contains(statements) }),
             let code = failure.code(for: operation)
         {
+            timesStruck += 1
             if struckRanges.insert(range).inserted { strike(failure) }
             note("disk: \(failure) at statement \(statements)")
             return code
@@ -107,6 +110,7 @@ final class DiskHook: @unchecked Sendable {
             }
             guard let place else { continue }
             openings.remove(at: place)
+            timesStruck += 1
             strike(failure)
             note("disk: \(failure) in process \(process), after \(before)")
             return code

@@ -85,7 +85,8 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
     private func connection(
         _ device: Int, _ account: String, _ tokens: DeviceTokens?
     ) throws -> (wire: InProcessHTTP, exchange: BatchExchange) {
-        let name = "\(device) \(account)"
+        // What is on its way already proves nothing, and has a connection of its own: the device's keeps the device's tokens.
+        let name = "\(device) \(account)\(tokens == nil ? ", on its way" : "")"
         if let known = connections[name] { return known }
         let wire = InProcessHTTP { [unowned self] body in
             self.serve(body, account)

@@ -52,6 +52,8 @@ final class SimulatedDevice {
     private var parsed: [String: FieldValue] = [:]
     /// Another process's connection that holds the file's lock.
     private var locker: DatabaseQueue?
+    /// Whether another process holds the file's lock.
+    var isLocked: Bool { locker != nil }
 
     /// A living process.
     struct Process {
@@ -145,6 +147,7 @@ final class SimulatedDevice {
     /// Another user signs in over this one's file.
     /// - Returns: whether the file was kept from them (I10).
     func refusesOtherAccount() -> Bool {
+        let struck = hook.timesStruck
         do {
             var configuration = StoreConfiguration()
             configuration.busyTimeout = 0
@@ -157,7 +160,8 @@ final class SimulatedDevice {
             return false
         } catch let failure as StoreFailure {
             record.note("device \(index) refuses another account: \(failure.kind.rawValue)")
-            return failure.kind != .unexpected
+            // Where another process holds the lock, or the disk fails, nobody got as far as to look whose it is.
+            return failure.kind == .refused || failure.kind == .busy && isLocked || hook.timesStruck > struck
         } catch { return false }  // kept: the caller tells
     }
 

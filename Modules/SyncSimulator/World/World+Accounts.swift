@@ -1,4 +1,3 @@
-import Foundation
 import GRDB
 import Orchestrator
 import Storage
@@ -48,9 +47,9 @@ extension World {
     /// - Returns: whether it went; a device that dies over it, or whose disk fails, may have done it all the same.
     private func wipe(_ index: Int) -> Bool {
         let device = devices[index]
-        // A few of many: each is looked for in every byte.
-        let ids = Set(ledgers[index].byRecord.keys.sorted().suffix(8).map(\.id))
-        let before = device.facts()?.deviceID
+        let facts = device.facts()
+        let ids = ledgers[index].byRecord.keys.map(\.id) + (facts?.rows.rows.keys.map(\.id) ?? [])
+        let before = facts?.deviceID
         device.endEngine()
         buryTheDead()
         let isWiped: Bool
@@ -77,7 +76,7 @@ extension World {
         }
         checkEmpty(index)
         device.stop()
-        checkBytes(index, ids)
+        checkBytes(index, TracesOfIDs(ids))
         forgetAll(index)
         return true
     }
@@ -85,6 +84,7 @@ extension World {
     /// Everything of this device that was not sent is given up, by the user's word.
     private func forgetAll(_ index: Int) {
         memories[index].restored()
+        vanishings[index].restored()
         ledgers[index].restored([])
         attempts[index] = nil
     }
@@ -113,10 +113,10 @@ extension World {
     }
 
     /// What is left in the files' bytes: freed pages and the log have none of the ids that the account's records have.
-    private func checkBytes(_ index: Int, _ ids: Set<String>) {
+    private func checkBytes(_ index: Int, _ ids: TracesOfIDs) {
         do {
             for (name, bytes) in try devices[index].folder.photograph().sorted(by: { $0.key < $1.key }) {
-                for id in ids.sorted() where bytes.range(of: Data(id.utf8)) != nil {
+                for id in ids.found(in: bytes) {
                     record.violate("I10", "device \(index): \(name) holds \(id) of who signed out")
                 }
             }

@@ -43,7 +43,11 @@ extension World {
         }
         for device in devices where !isRunaway {
             if !hasAsked(device) { record.violate("I9", "device \(device.index) never asked the server again") }
-            guard let restless = restless(device), !restless.isEmpty else { continue }
+            guard let restless = restless(device) else {
+                record.violate("I9", "device \(device.index) does not come up, though nothing goes wrong any more")
+                continue
+            }
+            guard !restless.isEmpty else { continue }
             let first = restless.prefix(3).map {
                 "\($0.record) state \($0.state) by \($0.blockedBy ?? "-")"
             }

@@ -30,24 +30,33 @@ extension World {
     ) -> T? {
         let device = devices[index]
         guard let process = device.process, !device.isSuspended, !device.isDead else { return nil }
+        let struck = device.hook.timesStruck
         do {
             let result = try executor.complete(until: executor.clock.now) { try await body(process) }
             return device.isDead ? nil : result
         } catch let failure as StoreFailure {
             record.note("device \(index): \(failure.kind.rawValue): \(failure.message)")
-            if !device.isDead { failed(failure, index) }
+            if !device.isDead,
+                !Self.isExplained(failure.kind, isLocked: device.isLocked, device.hook.timesStruck > struck)
+            {
+                record.violate("storage", "device \(index): \(failure.kind.rawValue): \(failure.message)")
+            }
         } catch let stalled as SeededExecutor.Stalled {
             if !device.isDead { record.violate("I2 of liveness", "device \(index): a call \(stalled)") }
         } catch { record.violate("engine", "device \(index): \(error)") }
         return nil
     }
 
-    /// A failure that no fault explains is a violation.
-    func failed(_ failure: StoreFailure, _ index: Int) {
-        switch failure.kind {
-        case .corrupt, .readOnly, .unexpected:
-            record.violate("storage", "device \(index): \(failure.kind.rawValue): \(failure.message)")
-        case .busy, .full, .io, .invalid, .notFound, .refused: break
+    /// Whether what goes wrong just now makes a call fail so. What users ask for is always possible, and is said of
+    /// what is there: nothing explains `invalid`, `notFound` or `refused`.
+    /// - Parameters:
+    ///   - isLocked: another process holds the file's lock.
+    ///   - isStruck: the device's disk failed while the call ran.
+    static func isExplained(_ kind: StoreFailure.Kind, isLocked: Bool, _ isStruck: Bool) -> Bool {
+        switch kind {
+        case .busy: isLocked || isStruck
+        case .full, .io: isStruck
+        case .corrupt, .readOnly, .unexpected, .invalid, .notFound, .refused: false
         }
     }
 
@@ -337,6 +346,7 @@ extension World {
     func forgetLost(_ index: Int) {
         guard isOlder.remove(index) != nil else { return }
         memories[index].restored()
+        vanishings[index].restored()
         ledgers[index].restored(Set(devices[index].facts()?.queue.map(\.key) ?? []))
         noteCloneLives(index)
     }
@@ -364,6 +374,7 @@ extension World {
         start(index)
         attempts[index] = nil
         memories[index].restored()
+        vanishings[index].restored()
         ledgers[index].restored(Set(device.facts()?.queue.map(\.key) ?? []))
         record.cover(.deviceRestored)
         record.struck("device restored")

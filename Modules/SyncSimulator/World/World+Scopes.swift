@@ -41,6 +41,7 @@ extension World {
         record.note("device \(index) holds \(roots.map { "\($0.sorted())" } ?? "everything")")
         // It may have gone through also where the device dies over it.
         memories[index].chose()
+        vanishings[index].chose()
         settle(index) { try await $0.engine.setScopes(roots) }
         buryTheDead()
         guard let roots else { return }

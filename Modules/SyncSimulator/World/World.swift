@@ -18,6 +18,7 @@ final class World {
     var devices: [SimulatedDevice] = []
     var ledgers: [Ledger] = []
     var memories: [Memory] = []
+    var vanishings: [Vanishings] = []
     /// Writes of which the app does not know whether they were committed.
     var attempts: [Int: Attempt] = [:]
     var agenda = Agenda()
@@ -45,6 +46,8 @@ final class World {
     var isOlder: Set<Int> = []
     /// The device that began as a copy of another one.
     var clone: Clone?
+    /// Devices that no fault keeps from opening, and that do not open.
+    private var unopened: Set<Int> = []
 
     init(seed: UInt64, options: SimulationOptions) throws {
         workload = WorkloadTape(seed: seed)
@@ -133,7 +136,12 @@ final class World {
         devices.append(device)
         ledgers.append(Ledger())
         memories.append(Memory())
-        device.network.onAnswer = { [unowned self] in self.memories[index].heard($0, of: $1) }
+        vanishings.append(Vanishings())
+        device.network.onAnswer = { [unowned self] answer, request in
+            self.memories[index].heard(answer, of: request)
+            self.hears(answer.results.compactMap(\.verdict.record), index)
+        }
+        device.network.onRecords = { [unowned self] in self.hears($0, index) }
         device.network.onFailure = { [unowned self] request in
             if self.hasClaimedMore(than: request, index) { self.record.cover(.claimPutBack) }
         }
@@ -204,6 +212,7 @@ final class World {
             finalChecks()
             isComplete = true
         }
+        if !isComplete, record.violations.isEmpty { record.violate("I9", "the seed ended before its final checks") }
         explain()
         for device in devices { device.stop() }
         if executor.foreignJobs > 0 {
@@ -289,11 +298,12 @@ final class World {
         let device = devices[index]
         guard device.process == nil else { return }
         for _ in 0..<5 {
-            let struck = device.hook.struck
+            let struck = device.hook.timesStruck
             do {
                 try device.start()
                 record.cover(.restart)
                 if !device.isDead {
+                    unopened.remove(index)
                     adopt(index)
                     forgetLost(index)
                     return lookAtWipe(index)
@@ -302,8 +312,14 @@ final class World {
                 // The words hold the file's path, whose name is no part of what two runs are compared by.
                 record.note("device \(index) did not open")
                 record.detail("\(error)")
-                if device.hook.struck != struck { record.cover(.failedOpening) }
-                if let failure = error as? StoreFailure, !device.isDead { failed(failure, index) }
+                let isStruck = device.hook.timesStruck > struck
+                if isStruck { record.cover(.failedOpening) }
+                let kind = (error as? StoreFailure)?.kind ?? .unexpected
+                if !device.isDead, !Self.isExplained(kind, isLocked: device.isLocked, isStruck),
+                    unopened.insert(index).inserted
+                {
+                    record.violate("storage", "device \(index) does not open: \(error)")
+                }
             }
             if device.isDead { record.cover(.crashInOpening) }
             // It died, or failed, while it opened: another process tries at once.
@@ -320,6 +336,7 @@ final class World {
         memories[index].tookNothing(of: request.changes.lazy.map(\.id))
         let units = Dictionary(grouping: request.changes.compactMap(\.unit)) { $0 }
         if units.values.contains(where: { $0.count > 1 }) { record.cover(.unitSent) }
+        memories[index].sends(new: request.changes.map(\.id).filter { record.sent[$0] == nil })
         if limits.isSmall, !request.changes.isEmpty {
             record.cover(.smallRequests)
             if hasClaimedMore(than: request, index) { record.cover(.requestBeforeSettled) }
@@ -333,7 +350,10 @@ final class World {
             }
         }
         let check = SentCheck(schema: options.schema)
-        for message in check.disorder(request.changes, ledgers[index]) {
+        let early = check.premature(
+            request.changes, ledgers[index], refused: record.refused, isThere: record.created.contains,
+            wasSent: { record.sent[$0] != nil })
+        for message in check.disorder(request.changes, ledgers[index]) + early {
             record.violate("I3", "device \(index): \(message)")
         }
         for change in request.changes {
@@ -349,6 +369,12 @@ final class World {
                     operation: change.operation,
                     stamp: change.stamp))
         }
+    }
+
+    /// The device reads these records of a page or of a verdict.
+    private func hears(_ records: [ServerRecord], _ index: Int) {
+        vanishings[index].heard(records)
+        memories[index].read(records)
     }
 
     /// Whether more is marked as being sent than is in the request.
@@ -384,9 +410,18 @@ final class World {
         device.wasChecked = true
         let lost = ledgers[index].look(
             facts, accepted: accepted(by: index), taken: record.taken, refused: record.refused)
+        let check = SentCheck(schema: options.schema)
+        let sent = ledgers[index].takenIn(
+            sent: { record.content(of: $0, from: facts.deviceID) }, wasSent: { record.sent[$0] != nil })
+        for each in sent {
+            for loss in check.losses(each.written, each.sent) {
+                record.violate("I1", "device \(index) sends \(each.sent.id), \(each.sent.record), \(loss)")
+            }
+        }
+        let all = server.records(of: device.account)
         let invariants = Invariants(
             schema: device.schema, device: index, facts: facts, ledger: ledgers[index], lost: lost,
-            refused: record.refused, server: server.records(of: device.account),
+            refused: record.refused, accepted: accepted(by: index), server: all,
             serverEpoch: server.epoch(of: device.account))
         if !facts.left.isEmpty { record.cover(.leftWithUnsent) }
         if invariants.hasTombstoneOverUnsent { record.cover(.tombstoneUnderUnsentChild) }
@@ -394,6 +429,10 @@ final class World {
             record.violate(invariant, "device \(index): \(message)")
         }
         checkAccount(of: facts, in: index)
+        let vanished = vanishings[index].unexplained(facts, ledgers[index], device.schema, refused: record.refused) {
+            isNotHeld($0, by: device, facts, all)
+        }
+        for key in vanished { record.violate("I11", "device \(index) does not show \(key) any more, for no reason") }
         for message in memories[index].falls(facts) {
             record.violate("I5", "device \(index): \(message)")
         }
@@ -404,6 +443,24 @@ final class World {
             } ?? [] : []
         for message in missing { record.violate("I13", "device \(index): \(message)") }
         count(facts, device)
+    }
+
+    /// Whether a record is dead by the server's word, or is not the device's to have, or left it with a note.
+    private func isNotHeld(
+        _ key: RecordKey, by device: SimulatedDevice, _ facts: DeviceFacts, _ server: [ServerRecord]
+    ) -> Bool {
+        guard let record = server.first(where: { $0.key == key }), record.presence == .live,
+            Holding(facts, server, device.schema).checkpoint(of: key) != nil
+        else { return true }
+        let isOrphan = (device.schema[key.entity]?.parents ?? []).contains { field in
+            guard let parent = field.reference?.entity, case .string(let id)? = record.fields[field.name] else {
+                return false
+            }
+            return facts.rows.rows[RecordKey(parent, id)] == nil
+        }
+        if isOrphan { return true }
+        let sql = "SELECT count(*) FROM sync_event WHERE entity = ? AND id = ? AND kind IN ('gone', 'died')"
+        return device.read { try Int.fetchOne($0, sql: sql, arguments: [key.entity, key.id]) ?? 0 } ?? 0 > 0
     }
 
     /// I8: what the engine says of its queue is what its tables say.
@@ -443,7 +500,10 @@ final class World {
         for message in server.wrongValues() { record.violate("value", message) }
         for device in devices {
             check(device.index, isLast: true)
-            guard let facts = device.facts() else { continue }
+            guard let facts = device.facts() else {
+                record.violate("I9", "device \(device.index) is not there at the end")
+                continue
+            }
             let all = server.records(of: device.account)
             let holding = Holding(facts, all, options.schema)
             for difference in Convergence.differences(

@@ -24,6 +24,11 @@ public final class ModelServer: Exchange, @unchecked Sendable {
         public let cycleID: String
         /// A stamp too far ahead counted as the server's now.
         public let isClamped: Bool
+
+        package init(device: String, change: Change, verdict: Verdict, cycleID: String, isClamped: Bool) {
+            (self.device, self.change, self.verdict) = (device, change, verdict)
+            (self.cycleID, self.isClamped) = (cycleID, isClamped)
+        }
     }
 
     /// Everything that the server knows: a backup.

@@ -32,6 +32,39 @@ import Testing
         try await f.drain(from: 20)
     }
 
+    @Test(
+        "DAT-05 an edit that brings a dead record back is one event “revived”; what is edited behind it, or made anew, is none"
+    )
+    func revived() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        func told() throws -> [String] {
+            try f.store.database.read {
+                try String.fetchAll($0, sql: "SELECT key FROM sync_event WHERE kind = 'revived' ORDER BY number")
+            }
+        }
+        try f.sql("UPDATE card SET name = 'Mine' WHERE id = 'c1'")
+        try f.sql("UPDATE card SET pos = 9 WHERE id = 'c1'")
+        // It stays for its unsent edits.
+        try await f.apply(record("card", "c1", 12, [:], .deleted))
+        try #require(try f.hasCard())
+        let edits = try await f.claim(ClaimLimits(merges: false)).keys
+        try await f.settle((edits[0], .applied(13)), (edits[1], .applied(14)))
+        #expect(try told() == [edits[0]])
+        #expect(try f.card("name") == "Mine")
+        // Repeated, the verdict says nothing new.
+        try await f.settle((edits[0], .applied(13)))
+        #expect(try told() == [edits[0]])
+        try f.sql("DELETE FROM card WHERE id = 'c1'")
+        try f.insertCard("c1", name: "New")
+        let anew = try await f.claim()
+        try #require(anew.told == ["delete card c1", "create card c1"])
+        try await f.settle((anew.keys[0], .applied(15)), (anew.keys[1], .applied(16)))
+        #expect(try told() == [edits[0]])
+        #expect(try f.card("name") == "New")
+        try await f.drain(from: 20)
+    }
+
     @Test("applied: the change goes, the version moves, the row stays")
     func applied() async throws {
         let fixture = try Fixture()

@@ -1,0 +1,25 @@
+import SyncCore
+
+extension Verdict {
+    /// What it tells of the record beside what became of the change.
+    var record: ServerRecord? {
+        switch self {
+        case .merged(let record), .conflict(let record): record
+        case .applied, .rejected, .blocked, .retry: nil
+        }
+    }
+}
+
+/// A page that tells which records are read of it.
+struct HeardPage: RecordPage {
+    let page: any RecordPage
+    let onRecords: @Sendable ([ServerRecord]) -> Void
+
+    var count: Int { page.count }
+
+    func next(maxRecords: Int, maxBytes: Int) throws(ExchangeFailure) -> [ServerRecord] {
+        let records = try page.next(maxRecords: maxRecords, maxBytes: maxBytes)
+        onRecords(records)
+        return records
+    }
+}

@@ -1,0 +1,89 @@
+import SyncCore
+
+/// I11: absence never deletes. What a device showed, and shows no more, went for a reason.
+///
+/// A reason is a delete made here, a create that was taken back, given up or refused, a tombstone or a leave that the
+/// device was told, a root that it holds no more, a full pass, or a parent that went: of that the question is asked by
+/// itself.
+struct Vanishings {
+    /// What a look found.
+    private struct Seen {
+        var rows: Rows
+        var epoch: String?
+        var pass: Int64
+        var isInFullPass: Bool
+        var scopes: HeldScopes?
+    }
+
+    private var last: Seen?
+    /// Records that an answer, or a page as far as the device read it, told to be dead, or out of what it holds.
+    private var told: Set<RecordKey> = []
+
+    /// The device's files are older ones, or another user's.
+    mutating func restored() { self = Vanishings() }
+
+    /// The user chose what the device holds: what goes until the next look, goes for that.
+    mutating func chose() { last = nil }
+
+    /// The device reads these records of a page or of a verdict.
+    mutating func heard(_ records: some Sequence<ServerRecord>) {
+        for record in records where record.presence != .live { told.insert(record.key) }
+    }
+
+    /// Records that are gone since the last look, and nobody knows why.
+    /// - Parameters:
+    ///   - refused: keys that the server refused.
+    ///   - isNotHeld: whether the record is dead by the server's word, or is not the device's to have, or left it with
+    ///     a note.
+    mutating func unexplained(
+        _ facts: DeviceFacts, _ ledger: Ledger, _ schema: Schema, refused: Set<String>, isNotHeld: (RecordKey) -> Bool
+    ) -> [RecordKey] {
+        defer {
+            last = Seen(
+                rows: facts.rows, epoch: facts.epoch, pass: facts.pass, isInFullPass: facts.isInFullPass,
+                scopes: facts.scopes)
+        }
+        guard let last, last.epoch == facts.epoch, last.pass == facts.pass, !last.isInFullPass, !facts.isInFullPass
+        else { return [] }
+        let gone = last.rows.rows.keys.filter { facts.rows.rows[$0] == nil }
+        return gone.filter { key in
+            !told.contains(key) && !facts.held.contains(key) && !isOver(key, ledger, refused)
+                && !parents(of: key, in: last.rows, schema).contains { facts.rows.rows[$0] == nil }
+                && !isOut(key, last, facts, schema) && !isNotHeld(key)
+        }.sorted()
+    }
+
+    /// Whether the device's own changes took the record away.
+    private func isOver(_ key: RecordKey, _ ledger: Ledger, _ refused: Set<String>) -> Bool {
+        (ledger.byRecord[key] ?? []).contains { change in
+            switch ledger.entries[change]?.operation {
+            case .delete: true
+            case .create: ledger.fates[change] != nil || refused.contains(change)
+            case .update, nil: false
+            }
+        }
+    }
+
+    /// Whether it stood under a root that the device does not hold all the time.
+    private func isOut(_ key: RecordKey, _ last: Seen, _ facts: DeviceFacts, _ schema: Schema) -> Bool {
+        guard last.scopes != nil || facts.scopes != nil else { return false }
+        var place = key
+        for _ in 0..<64 {
+            guard let entity = schema[place.entity], last.rows.rows[place] != nil else { return true }
+            guard let field = entity.parents.first, let parent = field.reference?.entity else { break }
+            guard case .string(let id)? = last.rows.rows[place]?[field.name] else { return true }
+            place = RecordKey(parent, id)
+        }
+        let isHeld = [last.scopes, facts.scopes].allSatisfy { $0.map { $0.asked[place] != nil } ?? true }
+        return !isHeld
+    }
+
+    private func parents(of key: RecordKey, in rows: Rows, _ schema: Schema) -> [RecordKey] {
+        (schema[key.entity]?.parents ?? []).compactMap { field in
+            guard let parent = field.reference?.entity, case .string(let id)? = rows.rows[key]?[field.name] else {
+                return nil
+            }
+            return RecordKey(parent, id)
+        }
+    }
+}

@@ -1,0 +1,127 @@
+import GRDB
+import Storage
+import SyncCore
+import SyncTesting
+import Testing
+
+@testable import SyncSimulator
+
+/// Nothing that a device has read is taken back, and what it heard leaves its marks.
+@Suite struct MemoryTests {
+    /// A device with a board at version 7 and a checkpoint of 9, looked at once.
+    private func seen() throws -> (bench: Bench, memory: Memory) {
+        let bench = try Bench()
+        try bench.sql(
+            """
+            INSERT INTO sync_meta (key, value) VALUES ('epoch', 'e'), ('checkpoint', 9)
+            ON CONFLICT (key) DO UPDATE SET value = excluded.value;
+            INSERT INTO sync_record (entity, id, version) VALUES ('board', 'b', 7);
+            """)
+        var memory = Memory()
+        #expect(try memory.falls(bench.facts()).isEmpty)
+        return (bench, memory)
+    }
+
+    @Test("I5 a checkpoint that falls is found; one that begins anew with another history or full pass is none")
+    func checkpoint() throws {
+        let (bench, start) = try seen()
+        var memory = start
+        try bench.sql("UPDATE sync_meta SET value = 10 WHERE key = 'checkpoint'")
+        #expect(try memory.falls(bench.facts()).isEmpty)
+        try bench.sql("UPDATE sync_meta SET value = 8 WHERE key = 'checkpoint'")
+        #expect(try memory.falls(bench.facts()) == ["the checkpoint fell from 10"])
+        try bench.sql("UPDATE sync_meta SET value = 7 WHERE key = 'checkpoint'")
+        try bench.sql("UPDATE sync_meta SET value = 'f' WHERE key = 'epoch'")
+        #expect(try memory.falls(bench.facts()).isEmpty)
+        try bench.close()
+    }
+
+    @Test("I5 a held version that falls is found, also one whose record went meanwhile and came back")
+    func versions() throws {
+        let (bench, start) = try seen()
+        var memory = start
+        try bench.sql("UPDATE sync_record SET version = 6")
+        #expect(try memory.falls(bench.facts()) == ["board b fell from version 7 to 6"])
+        try bench.sql("UPDATE sync_record SET version = 8")
+        #expect(try memory.falls(bench.facts()).isEmpty)
+        try bench.sql("DELETE FROM sync_record")
+        #expect(try memory.falls(bench.facts()).isEmpty)
+        // Made anew here it begins at 0.
+        try bench.sql("INSERT INTO sync_record (entity, id, version) VALUES ('board', 'b', 0)")
+        #expect(try memory.falls(bench.facts()).isEmpty)
+        try bench.sql("UPDATE sync_record SET version = 7")
+        #expect(try memory.falls(bench.facts()) == ["board b came back at version 7, and was at 8"])
+        try bench.sql("DELETE FROM sync_record")
+        #expect(try memory.falls(bench.facts()).isEmpty)
+        try bench.sql("INSERT INTO sync_record (entity, id, version) VALUES ('board', 'b', 9)")
+        #expect(try memory.falls(bench.facts()).isEmpty)
+        try bench.close()
+    }
+
+    @Test("I5 the checkpoint of a held root that falls is found, but for one that is read again from 0")
+    func roots() throws {
+        let (bench, start) = try seen()
+        var memory = start
+        func hold(_ json: String) throws {
+            try bench.sql(
+                """
+                INSERT INTO sync_meta (key, value) VALUES ('scopes', '\(json)')
+                ON CONFLICT (key) DO UPDATE SET value = excluded.value
+                """)
+        }
+        try hold(#"{"asked":{"board:b":9}}"#)
+        #expect(try memory.falls(bench.facts()).isEmpty)
+        try hold(#"{"asked":{"board:b":0},"returning":{"board:b":9}}"#)
+        #expect(try memory.falls(bench.facts()).isEmpty)
+        try hold(#"{"asked":{"board:b":5}}"#)
+        #expect(try memory.falls(bench.facts()) == ["the checkpoint of board b fell from 9 to 5"])
+        memory.chose()
+        try hold(#"{"asked":{"board:b":2}}"#)
+        #expect(try memory.falls(bench.facts()).isEmpty)
+        try bench.close()
+    }
+
+    @Test("DAT-05 I13 an edit that brings a dead record back leaves one event “revived”, and a create none")
+    func revived() throws {
+        func found(
+            _ operation: SyncCore.Operation = .update, base: Int64 = 12, isNew: Bool = true, isDead: Bool = true,
+            isBack: Bool = false, events: Int
+        ) throws -> Int {
+            let bench = try Bench()
+            var sent = change(1, operation)
+            sent.baseVersion = base
+            for _ in 0..<events {
+                try bench.sql("INSERT INTO sync_event (key, kind, at) VALUES ('k-1', 'revived', 1)")
+            }
+            var memory = Memory()
+            memory.read([ServerRecord(key: sent.record, version: 12, presence: isDead ? .deleted : .live)])
+            let verdict = Verdict.applied(version: 13, overwrote: [:], serverID: nil)
+            for each in isBack ? [change(0), sent] : [sent] {
+                memory.sends(new: isNew ? [each.id] : [])
+                memory.heard(
+                    ExchangeAnswer(
+                        dataset: "d", epoch: "e", currentSyncVersion: 13, hasMore: false,
+                        results: [ChangeResult(changeID: each.id, verdict: verdict)], page: ArrayPage([])),
+                    of: ExchangeRequest(cycleID: "c", deviceID: "a", lastSyncVersion: 0, changes: [each]))
+            }
+            let missing = try bench.store.database.read {
+                var parsed: [String: FieldValue] = [:]
+                return try memory.missingLines(
+                    $0, DeviceFacts($0, bench.schema, &parsed), sent: ["k-1": sent], made: [])
+            }
+            try bench.close()
+            return missing.count
+        }
+        #expect(try found(events: 1) == 0)
+        #expect(try found(events: 0) == 1)
+        #expect(try found(events: 2) == 1)
+        #expect(try found(.create, events: 1) == 1)
+        #expect(try found(.create, events: 0) == 0)
+        // Nobody can tell: it was sent before, over another version, or was alive.
+        #expect(try found(isNew: false, events: 0) == 0)
+        #expect(try found(base: 11, events: 0) == 0)
+        #expect(try found(isDead: false, events: 0) == 0)
+        // Seed 1508: another edit had brought it back before.
+        #expect(try found(isBack: true, events: 0) == 0)
+    }
+}

@@ -1,0 +1,128 @@
+import SyncCore
+import Testing
+
+@testable import SyncSimulator
+
+/// What leaves a device against what its app wrote.
+@Suite struct SentCheckTests {
+    private let card = RecordKey("card", "c")
+    private func check() throws -> SentCheck { SentCheck(schema: try Schema(SimulationSchema.entities)) }
+
+    @Test("I1 a change that leaves a value out, changes it, or says it under another rule is found")
+    func values() throws {
+        let sent = change(
+            1, of: card,
+            fields: [
+                "name": FieldDelta(old: "A", new: "B"), "votes": FieldDelta(old: 3, new: 5, rule: .sum),
+                "desc": FieldDelta(old: "X", new: "Y", rule: .check),
+            ])
+        let written = entry(
+            sent, ["name": "B", "votes": 4, "desc": "Y"], over: ["name": "A", "votes": 2, "desc": "X"])
+        let check = try check()
+        #expect(check.differences(written, sent).isEmpty)
+        func found(_ edit: (inout Change) -> Void) -> Int {
+            var other = sent
+            edit(&other)
+            return check.differences(written, other).count
+        }
+        #expect(found { $0.fields["name"] = nil } == 1)
+        #expect(found { $0.fields["name"]?.new = "C" } == 1)
+        #expect(found { $0.fields["votes"]?.new = 6 } == 1)
+        #expect(found { $0.fields["votes"]?.rule = .lastWriter } == 1)
+        #expect(found { $0.fields["desc"]?.rule = .lastWriter } == 1)
+        #expect(found { $0.operation = .delete } == 1)
+        var unit = written
+        unit.isUnit = true
+        #expect(check.differences(unit, sent) == ["not as a member of its unit"])
+    }
+
+    @Test("I1 a change that took others in says what was written last of each field, and adds what was added")
+    func takenIn() throws {
+        let written = [
+            entry(change(1, of: card), ["name": "B", "due": "D", "votes": 4], over: ["name": "A", "votes": 3]),
+            entry(change(2, of: card), ["name": "C"], over: ["name": "B"]),
+        ]
+        let check = try check()
+        func found(_ edit: (inout Change) -> Void) -> Int {
+            var sent = change(
+                2, of: card,
+                fields: [
+                    "name": FieldDelta(old: "A", new: "C"), "due": FieldDelta(old: nil, new: "D"),
+                    "votes": FieldDelta(old: 6, new: 7, rule: .sum),
+                ])
+            edit(&sent)
+            return check.losses(written, sent).count
+        }
+        #expect(found { _ in } == 0)
+        #expect(found { $0.fields["due"] = nil } == 1)
+        #expect(found { $0.fields["due"]?.new = "E" } == 1)
+        #expect(found { $0.fields["name"]?.new = "B" } == 1)
+        #expect(found { $0.fields["votes"]?.new = 8 } == 1)
+        // What was written goes with its delete.
+        #expect(found { ($0.operation, $0.fields) = (.delete, [:]) } == 0)
+    }
+
+    @Test("I1 what the queue merged is looked for in what was sent of who took it in, once")
+    func merged() throws {
+        let bench = try Bench()
+        try bench.write("INSERT INTO board (id, name) VALUES ('b', 'A')", ["name": "A"])
+        let edit = try bench.write("UPDATE board SET closed = 1", ["closed": true])
+        let last = try bench.write("UPDATE board SET name = 'C'", ["name": "C"], over: ["name": "A"])
+        #expect(try bench.look().isEmpty)
+        try bench.sql("DELETE FROM sync_change WHERE key = '\(edit)'")
+        #expect(try bench.look().isEmpty)
+        var sent = change(3, fields: ["name": FieldDelta(old: "A", new: "C")])
+        sent.id = last
+        #expect(bench.ledger.takenIn(sent: { _ in nil }, wasSent: { _ in false }).isEmpty)
+        let told = bench.ledger.takenIn(sent: { $0 == last ? sent : nil }, wasSent: { $0 == last })
+        #expect(told.map { $0.written.map(\.key) } == [[edit, last]])
+        #expect(try told.flatMap { try check().losses($0.written, $0.sent) }.count == 1)
+        #expect(bench.ledger.takenIn(sent: { _ in sent }, wasSent: { _ in true }).isEmpty)
+        try bench.close()
+    }
+
+    @Test("I3 of one record in one request, and of a record and what refers to it, the order of writing is kept")
+    func disorder() throws {
+        let check = try check()
+        let (list, below) = (RecordKey("list", "l"), RecordKey("card", "c"))
+        let make = change(1, .create, of: list, fields: ["name": FieldDelta(old: nil, new: "L")])
+        let child = change(2, .create, of: below, fields: ["idList": FieldDelta(old: nil, new: "l")])
+        let edit = change(3, of: list, fields: ["name": FieldDelta(old: "L", new: "M")])
+        var ledger = Ledger()
+        for each in [make, child, edit] { ledger.add(entry(each)) }
+        #expect(check.disorder([make, child, edit], ledger).isEmpty)
+        #expect(check.disorder([make, edit, child], ledger).isEmpty)
+        #expect(check.disorder([edit, make], ledger).count == 1)
+        #expect(check.disorder([child, make], ledger).count == 1)
+        // Seed 6491: what was written before the create referred to an earlier life of its record.
+        let second = change(4, .create, of: list)
+        ledger.add(entry(second))
+        #expect(check.disorder([child, second], ledger).isEmpty)
+    }
+
+    @Test("QUE-07 I3 what names a parent that was made here before does not go before the parent's create is done")
+    func premature() throws {
+        let check = try check()
+        let (list, below) = (RecordKey("list", "l"), RecordKey("card", "c"))
+        let make = change(1, .create, of: list)
+        let child = change(2, .create, of: below, fields: ["idList": FieldDelta(old: nil, new: "l")])
+        func found(
+            _ changes: [Change], isThere: Bool = false, wasSent: Bool = false, _ edit: (inout Ledger) -> Void = { _ in }
+        ) -> Int {
+            var ledger = Ledger()
+            for each in [make, child] { ledger.add(entry(each)) }
+            edit(&ledger)
+            return check.premature(
+                changes, ledger, refused: [], isThere: { _ in isThere }, wasSent: { _ in wasSent }
+            ).count
+        }
+        #expect(found([child]) == 1)
+        #expect(found([child, make]) == 1)
+        #expect(found([make, child]) == 0)
+        #expect(found([child], isThere: true) == 0)
+        #expect(found([child], wasSent: true) == 0)
+        // The app took the list back, or nobody knows of it here.
+        #expect(found([child]) { $0.set(.cancelled, for: [make.id]) } == 0)
+        #expect(found([child]) { $0 = Ledger() } == 0)
+    }
+}

@@ -1,0 +1,49 @@
+import Foundation
+import Testing
+
+@testable import SyncSimulator
+
+/// A world is made of its tapes less what is left out, and of nothing else.
+@Suite struct TapeTests {
+    private let options: SimulationOptions
+
+    init() throws { options = try SimulationOptions(folder: NSTemporaryDirectory()) }
+
+    /// What is to happen in a world, line by line.
+    private func course(
+        _ seed: UInt64, withoutSteps: Set<Int> = [], withoutFaults: Set<Int> = []
+    ) throws -> [String] {
+        var options = options
+        (options.withoutSteps, options.withoutFaults) = (withoutSteps, withoutFaults)
+        let world = try World(seed: seed, options: options)
+        var lines: [String] = []
+        while let (at, event) = world.agenda.next(before: .max) { lines.append("\(at) \(event)") }
+        for device in world.devices {
+            let faults = device.network.faults.sorted { $0.key < $1.key }.map { "\(device.index) \($0)" }
+            let crashes = device.hook.crashes.sorted().map { "\(device.index) dies at \($0)" }
+            lines += faults + crashes + device.hook.failures.map { "\(device.index) fails at \($0)" }
+        }
+        return lines
+    }
+
+    @Test("Leaving a step or a fault out moves no other", arguments: [5, 8, 12])
+    func leavingOut(seed: UInt64) throws {
+        let all = try course(seed)
+        let workload = WorkloadTape(seed: seed)
+        let faults = FaultTape(seed: seed, devices: workload.devices, duration: workload.duration).entries
+        #expect(Set(workload.steps.map(\.number)).count == workload.steps.count)
+        #expect(Set(faults.map(\.number)).count == faults.count)
+        for step in [workload.steps[0], workload.steps[20]] {
+            let line = "\(step.atMilliseconds) \(Agenda.Event.step(step))"
+            #expect(all.contains(line))
+            #expect(try course(seed, withoutSteps: [step.number]) == all.filter { $0 != line })
+        }
+        for entry in faults {
+            guard case .timed(let at, let timed) = entry.fault else { continue }
+            let line = "\(at) \(Agenda.Event.fault(timed))"
+            var fewer = all
+            fewer.remove(at: try #require(all.firstIndex(of: line)))
+            #expect(try course(seed, withoutFaults: [entry.number]) == fewer)
+        }
+    }
+}
