@@ -14,7 +14,8 @@ import Testing
             seen.withLock { $0.append(seed) }
             totals.add(
                 SeedReport(
-                    seed: seed, devices: counts(seed) ? 2 : 1, localWrites: 50, faults: ["crash": 3], coverage: [:],
+                    seed: seed, devices: 2, localWrites: 50, writers: counts(seed) ? 2 : 1, faults: ["crash": 3],
+                    coverage: [:],
                     violations: [], traceHash: 0, trace: [], requests: 1, virtualTime: .zero, isComplete: true))
         }
         return seen.withLock { $0.sorted() }
