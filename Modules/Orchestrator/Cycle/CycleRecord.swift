@@ -152,7 +152,7 @@ extension CycleReport {
             "cause": "\(cause.rawValue)", "end": "\(end.name)", "milliseconds": "\(milliseconds)",
         ]
         if end != .complete, let words = end.shortCause, words != end.name { metadata["message"] = "\(words)" }
-        for (name, figure) in counts { metadata[name] = "\(figure)" }
+        for (name, figure) in counts { metadata[name] = "\(figure)" }  // any order
         return metadata
     }
 }

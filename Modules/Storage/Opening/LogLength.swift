@@ -39,7 +39,7 @@ final class LogLength: @unchecked Sendable {  // the lock guards the field
         guard let mark else { return }
         // SQLite lets go of a connection's functions after its files, whoever closed it, and however late.
         let closing = Unmanaged.passRetained(Closing(mark)).toOpaque()
-        _ = sqlite3_create_function_v2(
+        _ = sqlite3_create_function_v2(  // kept: what fails ends the closing at once, and the log is found as it is
             db.sqliteConnection, "sync_log_closing", 0, SQLITE_UTF8, closing,
             { context, _, _ in sqlite3_result_null(context) },
             nil, nil,

@@ -246,7 +246,7 @@ struct Ledger {
         sent: (String) -> Change?, wasSent: (String) -> Bool
     ) -> [(written: [Entry], sent: Change)] {
         var heirs: Set<String> = []
-        for key in unproved {
+        for key in unproved {  // any order: the heirs are sorted
             let heir = heir(of: key)
             guard sent(heir) != nil else { continue }
             heirs.insert(heir)

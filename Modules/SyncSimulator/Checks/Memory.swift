@@ -134,7 +134,7 @@ struct Memory {
             found.append("\(key) fell from version \(version) to \(present)")
         }
         // What comes back, comes back later: what is made anew here begins at 0.
-        for (key, version) in gone {
+        for (key, version) in gone {  // any order: what is found is sorted
             guard let present = facts.versions[key], present > 0 else { continue }
             if present < version { found.append("\(key) came back at version \(present), and was at \(version)") }
             gone[key] = nil

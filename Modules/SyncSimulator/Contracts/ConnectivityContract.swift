@@ -49,7 +49,7 @@ public enum ConnectivityContract {
             await subject.say(wifi)
             let paths = subject.connectivity.paths()
             let (heard, hear) = AsyncStream.makeStream(of: NetworkPath.self)
-            let task = Task {
+            let task = Task {  // owner: this rule, which waits for it
                 for await path in paths { hear.yield(path) }
                 hear.finish()
             }

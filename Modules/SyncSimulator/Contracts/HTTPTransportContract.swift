@@ -129,7 +129,7 @@ public enum HTTPTransportContract {
             http, server, expect in
             for count in 1...2 {
                 let (begun, begin) = AsyncStream.makeStream(of: Void.self)
-                let task = Task { () -> HTTPFailure? in
+                let task = Task { () -> HTTPFailure? in  // owner: this rule, which waits for it
                     do throws(HTTPFailure) {
                         let answer = try await http.send(request(server.port), body: [])
                         _ = try await answer.body.next()
@@ -152,7 +152,7 @@ public enum HTTPTransportContract {
         },
         rule("closing ends what is under way; later calls fail as closed; closing again is harmless", [.silent]) {
             http, server, expect in
-            let task = Task { () -> HTTPFailure? in
+            let task = Task { () -> HTTPFailure? in  // owner: this rule, which waits for it
                 do throws(HTTPFailure) {
                     _ = try await http.send(request(server.port), body: [])
                     return nil

@@ -4,7 +4,7 @@ extension FaultTape {
     /// When one of a seed's devices is copied, and what goes wrong with the copy, which is the device behind the last of the
     /// others: a tape of its own, so that it moves nothing on the others.
     static func cloneFaults(_ seed: UInt64, _ devices: Int, _ duration: Int64) -> [Fault] {
-        var chance = SeededGenerator(seed: seed, stream: 31)
+        var chance = SeededGenerator(seed: seed, .clones)
         guard chance.chance(0.12) else { return [] }
         let rest = Int64(chance.chance(0.5) ? 0 : chance.below(40_000))
         let clone = TimedFault.clonedDevice(

@@ -11,7 +11,7 @@ extension FaultTape {
     /// What the devices' disks do to files that are being opened, made or brought up to another version of the app, and kills from the
     /// very first statement on: a tape of its own, so that it moves nothing on the others.
     static func diskFaults(_ seed: UInt64, _ devices: Int) -> [Fault] {
-        var chance = SeededGenerator(seed: seed, stream: 32)
+        var chance = SeededGenerator(seed: seed, .failingDisks)
         guard chance.chance(0.5) else { return [] }
         var faults: [Fault] = []
         for device in 0..<devices {

@@ -23,6 +23,10 @@ enum RandomStream: UInt64, CaseIterable {
     case storms = 14
     /// Requests that arrive late, and answers of another data set.
     case lateArrivals = 15
+    /// Which device is copied, and when.
+    case clones = 31
+    /// Disks that fail below SQLite.
+    case failingDisks = 32
 }
 
 extension SeededGenerator {

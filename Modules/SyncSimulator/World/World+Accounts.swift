@@ -48,7 +48,8 @@ extension World {
     private func wipe(_ index: Int) -> Bool {
         let device = devices[index]
         let facts = device.facts()
-        let ids = ledgers[index].byRecord.keys.map(\.id) + (facts?.rows.rows.keys.map(\.id) ?? [])
+        let shown = facts?.rows.rows.keys.map(\.id) ?? []  // any order: they are looked for together
+        let ids = ledgers[index].byRecord.keys.map(\.id) + shown  // any order: as above
         let before = facts?.deviceID
         device.endEngine()
         buryTheDead()

@@ -105,7 +105,7 @@ public enum ChangeSenderContract {
         },
         rule("a cancelled sending fails as cancelled, and the next one goes") { subject, expect in
             subject.suffer(.held, "key-1")
-            let task = Task { () -> ExchangeFailure? in
+            let task = Task { () -> ExchangeFailure? in  // owner: this rule, which waits for it
                 do throws(ExchangeFailure) {
                     _ = try await subject.sender.send(changes(1), deviceID: "device")
                     return nil

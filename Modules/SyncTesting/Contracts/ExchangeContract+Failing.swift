@@ -65,7 +65,7 @@ extension ExchangeContract {
     private static func underWay(
         _ subject: ExchangeSubject, _ expect: Expectation, _ act: (Task<ExchangeFailure?, Never>) async -> Void
     ) async throws -> ExchangeFailure {
-        let task = Task { () -> ExchangeFailure? in
+        let task = Task { () -> ExchangeFailure? in  // owner: this rule, which waits for it
             do throws(ExchangeFailure) {
                 _ = try await subject.exchange.exchange(request("c-1"))
                 return nil

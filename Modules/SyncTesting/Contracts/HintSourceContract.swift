@@ -63,7 +63,7 @@ public enum HintSourceContract {
         },
         rule("cancelled, it throws as cancelled; the next call listens anew") { subject, expect in
             let ear = Ear()
-            let task = Task { await listen(subject, after: 1, ear) }
+            let task = Task { await listen(subject, after: 1, ear) }  // owner: this rule, which waits for it
             await ear.waitForOpening()
             task.cancel()
             try expect.equal(await task.value?.isCancelled, true, "cancelled")

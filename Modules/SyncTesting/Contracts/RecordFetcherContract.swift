@@ -54,7 +54,7 @@ public enum RecordFetcherContract {
         rule("a cancelled fetch fails as cancelled, and the next one goes") { subject, expect in
             subject.suffer(.held)
             let wish = DownloadRequest(scope: "board:b1", priority: 1)
-            let task = Task { () -> ExchangeFailure? in
+            let task = Task { () -> ExchangeFailure? in  // owner: this rule, which waits for it
                 do throws(ExchangeFailure) {
                     try await subject.fetcher.fetch(wish)
                     return nil

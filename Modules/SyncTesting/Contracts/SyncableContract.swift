@@ -76,7 +76,7 @@ public enum SyncableContract {
 public enum ModelContract<Record: Model> {
     public static var rules: [ContractRule<[Record]>] {
         [
-            ContractRule("Model", "it has an id, and no field that its entity does not declare") { models, expect in
+            ContractRule("Model", "it has an id, and declared fields only") { (models: [Record], expect) in
                 for model in models {
                     try expect.isTrue(RecordKey.isValidID(model.id), "\(model.id) is no id")
                     for field in model.fields.keys {
@@ -84,7 +84,7 @@ public enum ModelContract<Record: Model> {
                     }
                 }
             },
-            ContractRule("Model", "made of its id and fields it is the same again") { models, expect in
+            ContractRule("Model", "made of its id and fields it is the same again") { (models: [Record], expect) in
                 for model in models {
                     let again = try Record(id: model.id, fields: model.fields)
                     try expect.equal(again.id, model.id, "id")
@@ -92,7 +92,7 @@ public enum ModelContract<Record: Model> {
                     try expect.equal(model.difference(from: again), [:], "difference the other way")
                 }
             },
-            ContractRule("Model", "the difference, applied to the one, makes the other") { models, expect in
+            ContractRule("Model", "the difference, applied to the one, makes the other") { (models: [Record], expect) in
                 for (one, other) in zip(models, models.dropFirst() + models.prefix(1)) {
                     let made = try one.applying(other.difference(from: one))
                     try expect.equal(made.difference(from: other), [:], "what is left")

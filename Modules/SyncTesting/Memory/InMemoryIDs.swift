@@ -29,7 +29,8 @@ public final class InMemoryIDs: IDTranslation, @unchecked Sendable {
     public func localIDs(of records: Set<RecordKey>) throws(StoreFailure) -> [RecordKey: String] {
         try looked { names in
             var found: [RecordKey: String] = [:]
-            for (record, serverID) in names where records.contains(RecordKey(record.entity, serverID)) {
+            for (record, serverID) in names  // any order
+            where records.contains(RecordKey(record.entity, serverID)) {
                 found[RecordKey(record.entity, serverID)] = record.id
             }
             return found
