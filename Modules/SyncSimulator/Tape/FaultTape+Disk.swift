@@ -1,10 +1,13 @@
 import SyncTesting
 
 extension FaultTape {
-    /// Whether a device's disk refuses to be read.
-    var failsAtReading: Bool {
+    /// Whether a device's disk ever fails: how often it is asked, and by which connection, is then part of a seed's course.
+    var hasFailingDisks: Bool {
         entries.contains {
-            if case .device(_, .failingOpening(_, .unreadable, _)) = $0.fault { true } else { false }
+            switch $0.fault {
+            case .device(_, .failingOpening), .device(_, .failingDisk): true
+            default: false
+            }
         }
     }
 

@@ -36,7 +36,9 @@ extension World {
         // What it is to know is what the other one knows now.
         ledgers[index] = ledgers[source]
         isOlder.insert(index)
-        clone = Clone(index: index, source: source, common: Set(facts.queue.map(\.key)))
+        let common = Set(facts.queue.map(\.key))
+        // What the server has said to the one is on its way to it.
+        clone = Clone(index: index, source: source, common: common, heard: [source: common.intersection(record.accepted)])
         record.note("device \(index) is a copy of device \(source), with \(facts.queue.count) changes")
         agenda.add(.start(device: index), at: now + milliseconds)
     }

@@ -54,7 +54,7 @@ final class World {
         faults = FaultTape(seed: seed, devices: workload.devices, duration: workload.duration)
         var options = options.varied(by: seed, choosesRoots: faults.choosesRoots)
         // Which reads come to the disk depends on who reads.
-        if faults.failsAtReading { options.readsByWriter = true }
+        if faults.hasFailingDisks { options.readsByWriter = true }
         self.seed = seed
         self.options = options
         executor = SeededExecutor(seed: seed)
