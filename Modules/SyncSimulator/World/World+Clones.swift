@@ -38,7 +38,8 @@ extension World {
         isOlder.insert(index)
         let common = Set(facts.queue.map(\.key))
         // What the server has said to the one is on its way to it.
-        clone = Clone(index: index, source: source, common: common, heard: [source: common.intersection(record.accepted)])
+        let heard = common.intersection(record.accepted)
+        clone = Clone(index: index, source: source, common: common, heard: [source: heard])
         record.note("device \(index) is a copy of device \(source), with \(facts.queue.count) changes")
         agenda.add(.start(device: index), at: now + milliseconds)
     }
