@@ -309,6 +309,9 @@ final class SimulatedDevice {
         let database = try DatabaseQueue(path: folder.databasePath)
         try database.write { try $0.execute(sql: "DELETE FROM sync_meta WHERE key = 'home'") }
         try database.close()
+        // Another connection has been at the log, of which the mark would tell.
+        let mark = folder.databasePath + "-log"
+        if FileManager.default.fileExists(atPath: mark) { try FileManager.default.removeItem(atPath: mark) }
     }
 
     // MARK: Standing still
