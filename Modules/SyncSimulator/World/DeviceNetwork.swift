@@ -222,8 +222,8 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
         case .wire(let wire):
             let answer: ExchangeAnswer
             do { answer = try await deliver(request, number, by: account, wire: wire) } catch {
-                // What the server itself refuses has no answer to be spoilt.
-                if error.kind != .history, error.status == nil { record.struck(fault.name) }
+                // What the server itself refuses has no answer to be spoilt; one that is none is of a 200, or of nothing.
+                if error.kind != .history, error.status ?? 200 == 200 { record.struck(fault.name) }
                 throw error
             }
             record.violate("I14", "device \(device): an answer with \(wire) was taken")
