@@ -1,5 +1,11 @@
 import Ferry
+import Foundation
 import GRDB
+
+guard CommandLine.arguments.count == 3 else {
+    FileHandle.standardError.write(Data("usage: quickstart DATABASE SERVER-URL\n".utf8))
+    exit(2)
+}
 
 // What syncs: an entity and its fields. The table is made from them, or it is your app's own.
 let board = EntitySchema("board", fields: [.text("name"), .text("desc"), .boolean("closed")])
