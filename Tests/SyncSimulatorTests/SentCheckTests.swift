@@ -62,6 +62,21 @@ import Testing
         #expect(found { ($0.operation, $0.fields) = (.delete, [:]) } == 0)
     }
 
+    @Test("Seed 5096: a create that was merged names another parent only where the one it named was given up")
+    func parentGivenUp() throws {
+        let written = [
+            entry(change(1, .create, of: card), ["name": "B", "idList": "gone"]),
+            entry(change(2, of: card), ["name": "C"], over: ["name": "B"]),
+        ]
+        let sent = change(
+            2, .create, of: card,
+            fields: ["name": FieldDelta(old: nil, new: "C"), "idList": FieldDelta(old: nil, new: "there")])
+        let check = try check()
+        #expect(check.losses(written, sent).count == 1)
+        #expect(check.losses(written, sent) { $0 == RecordKey("list", "gone") }.isEmpty)
+        #expect(check.losses(written, sent) { $0 == RecordKey("list", "there") }.count == 1)
+    }
+
     @Test("I1 what the queue merged is looked for in what was sent of who took it in, once")
     func merged() throws {
         let bench = try Bench()

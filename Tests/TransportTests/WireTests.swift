@@ -221,6 +221,11 @@
             #expect(failure?.reachedServer == false)
         }
 
+        @Test("a transport that is let go unclosed, since its exchange could not be made, ends without a word")
+        func letGo() async throws {
+            #expect(throws: (any Error).self) { try Sample.exchange(AsyncHTTPClientTransport(), endpoint: "not a url") }
+        }
+
         @Test("nobody listens: no connection, and no server to blame")
         func refused() async throws {
             let http = AsyncHTTPClientTransport()

@@ -163,7 +163,8 @@ struct Settling {
             let isNext = isFollowing && !isPages && !isLeftOver(work, change)
             // A version that stands for an earlier change, too, is not held before that one has its verdict.
             let raises = isNext && !work.hasUncertain(before: change)
-            let isGone = try version.map { try isForgotten(db, change, $0, work) } ?? false
+            let isGone =
+                try change.operation != .delete && version.map { try isForgotten(db, change, $0, work) } ?? false
             // What the app makes anew revives nothing (Decision 442).
             if change.operation == .update, !work.base.isLive, work.version > 0, !isGone {
                 try ChangeNotes.event(db, "revived", of: change, now: now)
@@ -209,16 +210,16 @@ struct Settling {
         return !scopes.stayed.contains(name) && !scopes.doubted.contains(name)
     }
 
-    /// Whether a create or an update that was done once was done to a record that is gone by now, and its tombstone forgotten.
+    /// Whether a change that was decided once was decided of a record that is gone by now, and its tombstone forgotten.
     ///
     /// The pages up to the checkpoint told of everything that lives; of this record they told nothing, and after a full pass a
-    /// tombstone may be missing, too (seeds 42172, 2032). Where roots are asked for, it may only be out of them.
+    /// tombstone may be missing, too (seeds 42172, 2032, 3984). Where roots are asked for, it may only be out of them.
     private func isForgotten(
         _ db: Database, _ change: StoredChange, _ version: Int64, _ work: RecordWork
     ) throws -> Bool {
-        guard change.operation != .delete, isRepeated, !work.base.isLive, pass == nil,
-            change.operation == .update || work.version == 0
-        else { return false }
+        guard isRepeated, !work.base.isLive, pass == nil, change.operation != .create || work.version == 0 else {
+            return false
+        }
         return try (Meta.integer(db, .checkpoint) ?? 0) >= version && PassState.read(db).number > 0
             && Scopes.read(db) == nil
     }

@@ -13,8 +13,8 @@
 
     /// HTTP over AsyncHTTPClient: the default on Linux.
     ///
-    /// Its own retries, redirects and decompression are off, and it has no cookies and no cache. It must be closed
-    /// (``close()``) before it is let go.
+    /// Its own retries, redirects and decompression are off, and it has no cookies and no cache. ``close()`` waits until all has
+    /// ended; one that is let go unclosed ends by itself, unwaited for.
     public final class AsyncHTTPClientTransport: HTTPTransport {
         private let client: HTTPClient
         private let loop: LoopTasks
@@ -48,6 +48,12 @@
             closingLoop = loop
             if Self.isNoTracer(configuration.tracing.tracer) { configuration.tracing.tracer = nil }
             client = HTTPClient(eventLoopGroupProvider: .shared(loop), configuration: configuration)
+        }
+
+        // Who could not get as far as closing it, an initializer that threw, for one, leaves nothing open either.
+        deinit {
+            guard !isClosed.withLock({ $0 }) else { return }
+            let _: EventLoopFuture<Void> = client.shutdown()
         }
 
         // Where the client itself runs, so that its answer is not made ours on another thread.

@@ -314,6 +314,30 @@ struct FoundLaterBySeedsTests {
         }
     }
 
+    @Test("Seed 3984: the same for a delete that lost to what has died since; what is newer than the checkpoint shows")
+    func forgottenTombstoneOfLostDelete() async throws {
+        for (version, isThere) in [(5, false), (12, true)] as [(Int64, Bool)] {
+            let f = try Fixture()
+            try await f.applyBoard()
+            try f.sql("DELETE FROM card WHERE id = 'c1'")
+            let delete = try await f.claim()
+            try await f.settle((delete.keys[0], .unanswered))
+            try await f.store.beginFullPass(epoch: nil)
+            let list = record("list", "l1", 2, ["name": "List", "idBoard": "b1", "pos": 1.0])
+            let live = [list, record("board", "b1", 9, ["name": "Board"])]
+            _ = try await f.store.apply(PageSlice(records: live, from: 0, checkpoint: 9, epoch: Fixture.epoch))
+            _ = try await f.store.endFullPass(confirmed: true)
+            let again = try await f.claim()
+            let theirs = record("card", "c1", version, ["name": "Theirs", "idList": "l1", "pos": 1.0])
+            let outcome = Settlement.Outcome(changeID: again.keys[0], kind: .merged(theirs), isRepeated: true)
+            _ = try await f.store.settle(Settlement(outcomes: [outcome]), claim: nil)
+            #expect(try f.hasCard() == isThere)
+            #expect(try f.int("SELECT count(*) FROM sync_event WHERE kind = 'deleteLost'") == 1)
+            #expect(try f.int("SELECT count(*) FROM sync_event WHERE kind = 'died'") == (isThere ? 0 : 1))
+            #expect(try await f.store.queued().isEmpty)
+        }
+    }
+
     @Test("Seed 2798: a record that waits for its parent is what it was when a refused change of it is given up")
     func givenUpWhileItsParentIsAway() async throws {
         let f = try Fixture()
