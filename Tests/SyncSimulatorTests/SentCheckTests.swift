@@ -96,6 +96,25 @@ import Testing
         try bench.close()
     }
 
+    @Test("Seed 10433: of what a copy has sent under its own key nobody says whether it was merged here")
+    func mergedBesideACopy() throws {
+        for isCopys in [false, true] {
+            let bench = try Bench()
+            try bench.write("INSERT INTO board (id, name) VALUES ('b', 'A')", ["name": "A"])
+            let edit = try bench.write("UPDATE board SET name = 'C'", ["name": "C"], over: ["name": "A"])
+            let last = try bench.write("UPDATE board SET closed = 1", ["closed": true])
+            #expect(try bench.look().isEmpty)
+            try bench.sql("DELETE FROM sync_change WHERE key = '\(edit)'")
+            #expect(try bench.look().isEmpty)
+            var sent = change(3, fields: ["closed": FieldDelta(old: nil, new: true)])
+            sent.id = last
+            let told = bench.ledger.takenIn(
+                sent: { $0 == last ? sent : nil }, wasSent: { $0 == last || isCopys && $0 == edit })
+            #expect(told.count == (isCopys ? 0 : 1))
+            try bench.close()
+        }
+    }
+
     @Test("I3 of one record in one request, and of a record and what refers to it, the order of writing is kept")
     func disorder() throws {
         let check = try check()

@@ -241,7 +241,8 @@ struct Ledger {
     /// the next one. Of the rest nothing is said.
     /// - Parameters:
     ///   - sent: what was sent under a key by this device.
-    ///   - wasSent: whether any device sent the key: then it was merged into nothing.
+    ///   - wasSent: whether any device sent the key: then it was merged into nothing, if it was this one. Where it was the device
+    ///     before, or a copy, it may be either (seed 10433).
     mutating func takenIn(
         sent: (String) -> Change?, wasSent: (String) -> Bool
     ) -> [(written: [Entry], sent: Change)] {
@@ -254,9 +255,9 @@ struct Ledger {
         }
         return heirs.sorted().compactMap { heir in
             guard let change = sent(heir), isPlain(change.record) else { return nil }
-            let written = (byRecord[change.record] ?? []).filter {
-                self.heir(of: $0) == heir && ($0 == heir || !wasSent($0))
-            }
+            let all = (byRecord[change.record] ?? []).filter { self.heir(of: $0) == heir }
+            guard all.allSatisfy({ $0 == heir || !wasSent($0) || sent($0) != nil }) else { return nil }
+            let written = all.filter { $0 == heir || !wasSent($0) }
             return (written.compactMap { entries[$0] }, change)
         }
     }

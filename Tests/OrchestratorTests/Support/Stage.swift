@@ -28,6 +28,13 @@ struct Stage: Sendable {
             configuration: configuration, policy: policy)
     }
 
+    /// An engine of another process, or of the next one, over the same store.
+    func anotherEngine(on device: Device, _ port: Port) -> SyncEngine {
+        SyncEngine(
+            store: device.store, exchange: port, wallClock: wall, clock: clock, randomness: SeededRandomness(seed: 9),
+            ids: SeededIDs(seed: 9))
+    }
+
     /// Another store over the device's file, as a second process has one.
     func secondStore(of device: Device, seed: UInt64 = 9) throws -> Store {
         var settings = StoreConfiguration()

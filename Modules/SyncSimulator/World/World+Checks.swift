@@ -1,0 +1,133 @@
+import GRDB
+import Storage
+import SyncCore
+import SyncTesting
+
+/// What is looked at while a seed runs, after what its devices committed, and at its end.
+extension World {
+    /// - Parameter isLast: also where nothing was committed since the last time: only what a device did can break what was
+    ///   found to hold, but the words of the server that it had not heard then have come.
+    func check(_ index: Int, isLast: Bool = false) {
+        let device = devices[index]
+        guard !device.isDead, device.process != nil, let facts = device.facts()
+        else { return }
+        if device.wasChecked, !isLast { return }
+        device.wasChecked = true
+        let lost = ledgers[index].look(
+            facts, accepted: accepted(by: index), taken: record.taken, refused: record.refused)
+        let check = SentCheck(schema: options.schema)
+        let sent = ledgers[index].takenIn(
+            sent: { record.content(of: $0, from: facts.deviceID) }, wasSent: { record.sent[$0] != nil })
+        let making = sent.isEmpty ? [] : Set(facts.queue.lazy.filter { $0.operation == 0 }.map(\.record))
+        for each in sent {
+            let losses = check.losses(each.written, each.sent) {
+                !record.created.contains($0) && !making.contains($0)
+            }
+            for loss in losses {
+                record.violate("I1", "device \(index) sends \(each.sent.id), \(each.sent.record), \(loss)")
+            }
+        }
+        let all = server.records(of: device.account)
+        let invariants = Invariants(
+            schema: device.schema, device: index, facts: facts, ledger: ledgers[index], lost: lost,
+            refused: record.refused, accepted: accepted(by: index), server: all,
+            serverEpoch: server.epoch(of: device.account))
+        if !facts.left.isEmpty { record.cover(.leftWithUnsent) }
+        if invariants.hasTombstoneOverUnsent { record.cover(.tombstoneUnderUnsentChild) }
+        for (invariant, message) in invariants.check() {
+            record.violate(invariant, "device \(index): \(message)")
+        }
+        checkAccount(of: facts, in: index)
+        let vanished = vanishings[index].unexplained(facts, ledgers[index], device.schema, refused: record.refused) {
+            isNotHeld($0, by: device, facts, all)
+        }
+        for key in vanished { record.violate("I11", "device \(index) does not show \(key) any more, for no reason") }
+        for message in memories[index].falls(facts) {
+            record.violate("I5", "device \(index): \(message)")
+        }
+        let missing =
+            memories[index].owes(facts)
+            ? device.read {
+                try memories[index].missingLines($0, facts, sent: record.sent, made: ledgers[index].made)
+            } ?? [] : []
+        for message in missing { record.violate("I13", "device \(index): \(message)") }
+        count(facts, device)
+    }
+
+    /// Whether a record is dead by the server's word, or is not the device's to have, or left it with a note.
+    private func isNotHeld(
+        _ key: RecordKey, by device: SimulatedDevice, _ facts: DeviceFacts, _ server: [ServerRecord]
+    ) -> Bool {
+        guard let record = server.first(where: { $0.key == key }), record.presence == .live,
+            Holding(facts, server, device.schema).checkpoint(of: key) != nil
+        else { return true }
+        let isOrphan = (device.schema[key.entity]?.parents ?? []).contains { field in
+            guard let parent = field.reference?.entity, case .string(let id)? = record.fields[field.name] else {
+                return false
+            }
+            return facts.rows.rows[RecordKey(parent, id)] == nil
+        }
+        if isOrphan { return true }
+        let sql = "SELECT count(*) FROM sync_event WHERE entity = ? AND id = ? AND kind IN ('gone', 'died')"
+        return device.read { try Int.fetchOne($0, sql: sql, arguments: [key.entity, key.id]) ?? 0 } ?? 0 > 0
+    }
+
+    /// I8: what the engine says of its queue is what its tables say.
+    private func count(_ facts: DeviceFacts, _ device: SimulatedDevice) {
+        guard let summary = settle(device.index, { try await $0.store.summary() }) else { return }
+        // While the engine was asked it may have gone on.
+        guard let later = device.facts(), later.queue.map(\.key) == facts.queue.map(\.key),
+            later.queue.map(\.state) == facts.queue.map(\.state)
+        else { return }
+        let told = [summary.pending + summary.inFlight + summary.blocked, summary.failed]
+        let found = [facts.queue.count - facts.failed.count, facts.failed.count]
+        if told != found {
+            record.violate("I8", "device \(device.index) tells \(told) changes of \(found)")
+        }
+    }
+
+    /// I3: of one record, what was written first came to the server first.
+    private func checkOrder() {
+        let places = Dictionary(uniqueKeysWithValues: record.order.enumerated().map { ($1, $0) })
+        for (index, ledger) in ledgers.enumerated() {
+            for (key, keys) in ledger.byRecord.sorted(by: { $0.key < $1.key }) {
+                let done = keys.filter {
+                    ledger.entries[$0]?.isOriginal == true && !ledger.wasAside.contains($0)
+                        && ledger.fates[$0] != .lostWithTheDevice
+                }
+                // A restored device may have what was taken back after the backup, and sends it after what came behind it then.
+                let lives = Dictionary(grouping: done) { record.doneBy[$0] }
+                for places in lives.values.map({ $0.compactMap { places[$0] } }) where places != places.sorted() {
+                    record.violate("I3", "device \(index): \(key) came in another order")
+                }
+            }
+        }
+    }
+
+    func finalChecks() {
+        checkOrder()
+        for message in server.wrongValues() { record.violate("value", message) }
+        for device in devices {
+            check(device.index, isLast: true)
+            guard let facts = device.facts() else {
+                record.violate("I9", "device \(device.index) is not there at the end")
+                continue
+            }
+            let all = server.records(of: device.account)
+            let holding = Holding(facts, all, options.schema)
+            for difference in Convergence.differences(
+                facts.rows.rows, all.filter { holding.checkpoint(of: $0.key) != nil }, schema: options.schema)
+            {
+                record.violate("I7", "device \(device.index): \(difference)")
+            }
+            noteLeaves(device)
+            if !facts.queue.isEmpty {
+                record.violate(
+                    "I9", "device \(device.index): \(facts.queue.count) changes are left in the queue")
+            }
+            if !facts.held.isEmpty {
+                record.violate("I7", "device \(device.index): held at the end: \(facts.held.sorted())")
+            }
+        }
+    }
+}
