@@ -329,6 +329,58 @@ struct PullsOfRootsTests: AskingForRoots {
         #expect(try f.int("SELECT count(*) FROM list") == 0)
     }
 
+    @Test(
+        "DL-21 seed 14037: a create was done once, and pages went past that and did not tell of it: it is looked for, and goes if it is elsewhere",
+        arguments: [false, true], [false, true])
+    func repeatedBehindThePage(isMerged: Bool, isThere: Bool) async throws {
+        let f = try Fixture()
+        try await f.store.setScopes([RecordKey("board", "b3")])
+        try f.sql("INSERT INTO board (id, name) VALUES ('b3', 'Board')")
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('l3', 'List', 'b3')")
+        let claim = try await f.claim()
+        // Done at 5 and 6; nobody heard it, and somebody moves the list to where this device does not look. Who begins at 0 is not told.
+        try await f.settle((claim.keys[0], .unanswered), (claim.keys[1], .unanswered))
+        let board = record("board", "b3", 5, ["name": "Board"])
+        #expect(try await !page(f, board, upTo: 10).asksAgain)
+        let again = try await f.claim()
+        let made = list("l3", 6, in: "b3")
+        _ = try await f.store.settle(
+            Settlement(
+                outcomes: [
+                    .init(changeID: again.keys[0], kind: .applied(5), isRepeated: true),
+                    .init(changeID: again.keys[1], kind: isMerged ? .merged(made) : .applied(6), isRepeated: true),
+                ]), claim: nil)
+        #expect(try f.text("SELECT id FROM list") == "l3")
+        #expect(try await f.store.position().isOpen, "it is looked for without news")
+        #expect(try await page(f, upTo: 10).asksAgain)
+        #expect(try await f.store.position().scopes == ["board:b3": 0])
+        let last = try await isThere ? page(f, board, made, upTo: 10) : page(f, board, upTo: 10)
+        #expect(!last.asksAgain)
+        #expect(try f.text("SELECT id FROM list") == (isThere ? "l3" : nil))
+        #expect(try await !f.store.position().isOpen)
+    }
+
+    @Test(
+        "DL-21 a create was done once, and a page told of it since, or its root is not asked for: nothing more is looked for"
+    )
+    func repeatedBehindItsPage() async throws {
+        let f = try Fixture()
+        try await f.store.setScopes([RecordKey("board", "b3")])
+        try f.sql("INSERT INTO board (id, name) VALUES ('b3', 'Board'), ('b9', 'Another')")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .unanswered), (claim.keys[1], .unanswered))
+        try await page(f, record("board", "b3", 5, ["name": "Board"]), upTo: 10)
+        let again = try await f.claim()
+        _ = try await f.store.settle(
+            Settlement(
+                outcomes: [
+                    .init(changeID: again.keys[0], kind: .applied(5), isRepeated: true),
+                    .init(changeID: again.keys[1], kind: .applied(6), isRepeated: true),
+                ]), claim: nil)
+        #expect(try await !f.store.position().isOpen)
+        #expect(try await !page(f, upTo: 10).asksAgain)
+    }
+
     @Test("Roots as an earlier program wrote them are read")
     func earlierForm() throws {
         let scopes = try #require(try Scopes(json: #"{"asked":{"board:b1":4},"leaving":["board:b2"]}"#))

@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import SyncCore
 import Testing
 
@@ -135,6 +136,23 @@ struct HistoryTests {
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder) == ["backup.sqlite"])
     }
 
+    @Test("a backup of what is no server's database says so under that file's name, and makes nothing")
+    func backupOfSomethingElse() throws {
+        let server = try TestServer()
+        let (text, other) = (server.folder.path + "/notes.txt", server.folder.path + "/other.sqlite")
+        try Data(String(repeating: "no database ", count: 100).utf8).write(to: URL(fileURLWithPath: text))
+        let queue = try DatabaseQueue(path: other)
+        try queue.write { try $0.execute(sql: "CREATE TABLE note(text TEXT)") }
+        try queue.close()
+        let target = server.folder.path + "/backup.sqlite"
+        for path in [text, other] {
+            #expect(throws: ServiceFailure.storage(path: path, reason: "it is not a server's database")) {
+                try SyncService.backup(database: path, to: target)
+            }
+            #expect(!FileManager.default.fileExists(atPath: target))
+        }
+    }
+
     @Test("a second server on the file is refused")
     func secondServer() throws {
         let server = try TestServer()
@@ -143,6 +161,21 @@ struct HistoryTests {
                 path: server.path, configuration: server.configuration, clock: server.clock,
                 randomness: server.randomness)
         }
+    }
+
+    @Test("a second server on the file under another name is refused, whichever kind of link it is")
+    func secondServerByAnotherName() throws {
+        let server = try TestServer()
+        let (soft, hard) = (server.folder.path + "/soft.sqlite", server.folder.path + "/hard.sqlite")
+        try FileManager.default.createSymbolicLink(atPath: soft, withDestinationPath: server.path)
+        func open(_ path: String) throws {
+            _ = try SyncService(
+                path: path, configuration: server.configuration, clock: server.clock, randomness: server.randomness)
+        }
+        #expect(throws: ServiceFailure.fileInUse(path: soft)) { try open(soft) }
+        try FileManager.default.linkItem(atPath: server.path, toPath: hard)
+        let reason = "the file has 2 names (hard links); a database is served where it has one"
+        #expect(throws: ServiceFailure.storage(path: hard, reason: reason)) { try open(hard) }
     }
 
     @Test("DL-12 tombstones are kept, then go; who is older than that must make a full pass")

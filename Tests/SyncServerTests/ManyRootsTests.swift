@@ -63,6 +63,19 @@ struct ManyRootsTests {
             ["scopes": .object(Dictionary(uniqueKeysWithValues: scopes)), "limit": .int(limit)])
     }
 
+    @Test("as many roots as a request's bytes can hold are asked for at once: a device of 5,000 boards has its page")
+    func asManyAsFit() throws {
+        let (server, _) = try crowded(1)
+        var checkpoints: [String: Int64] = [:]
+        for number in 0..<5_000 { checkpoints["elsewhere-\(number)"] = 0 }
+        for board in Self.boards { checkpoints[board] = 0 }
+        let whole = try ask(server, checkpoints, limit: 2_000)
+        #expect(whole["hasMore"] == false)
+        let alone = try ask(server, Dictionary(uniqueKeysWithValues: Self.boards.map { ($0, 0) }), limit: 2_000)
+        #expect(whole.records.map { $0["id"] } == alone.records.map { $0["id"] })
+        #expect(!whole.records.isEmpty)
+    }
+
     @Test("DL-08 pages of many roots bring what one page of all brings, in version order", arguments: 1...30)
     func sameAsAtOnce(seed: UInt64) throws {
         let (server, middle) = try crowded(seed)

@@ -81,6 +81,35 @@ import Testing
         try bench.close()
     }
 
+    @Test("DAT-05 seed 12541: the verdict before shows that somebody else brought the record back: the edit did not")
+    func revivedBySomebodyElse() throws {
+        let bench = try Bench()
+        let changes = [Int64(1), 2].map { number in
+            var sent = change(number, .update)
+            sent.baseVersion = 12
+            return sent
+        }
+        var memory = Memory()
+        memory.read([ServerRecord(key: changes[0].record, version: 12, presence: .deleted)])
+        memory.sends(new: changes.map(\.id))
+        let theirs = ServerRecord(key: changes[0].record, version: 14, presence: .live)
+        let results = [
+            ChangeResult(changeID: changes[0].id, verdict: .merged(record: theirs)),
+            ChangeResult(changeID: changes[1].id, verdict: .applied(version: 15, overwrote: [:], serverID: nil)),
+        ]
+        memory.heard(
+            ExchangeAnswer(
+                dataset: "d", epoch: "e", currentSyncVersion: 15, hasMore: false, results: results, page: ArrayPage([])),
+            of: ExchangeRequest(cycleID: "c", deviceID: "a", lastSyncVersion: 0, changes: changes))
+        let sent = Dictionary(uniqueKeysWithValues: changes.map { ($0.id, $0) })
+        let missing = try bench.store.database.read {
+            var parsed: [String: FieldValue] = [:]
+            return try memory.missingLines($0, DeviceFacts($0, bench.schema, &parsed), sent: sent, made: [])
+        }
+        #expect(missing.filter { $0.contains("revived") } == [])
+        try bench.close()
+    }
+
     @Test("DAT-05 I13 an edit that brings a dead record back leaves one event “revived”, and a create none")
     func revived() throws {
         func found(

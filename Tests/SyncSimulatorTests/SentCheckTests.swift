@@ -1,4 +1,5 @@
 import SyncCore
+import SyncTesting
 import Testing
 
 @testable import SyncSimulator
@@ -158,5 +159,13 @@ import Testing
         // The app took the list back, or nobody knows of it here.
         #expect(found([child]) { $0.set(.cancelled, for: [make.id]) } == 0)
         #expect(found([child]) { $0 = Ledger() } == 0)
+    }
+
+    @Test("Seed 27741: what a page told of was made, though nobody heard the verdict of its create")
+    func toldOf() {
+        let record = Record(executor: SeededExecutor(seed: 1), keepsLines: false, onLine: nil)
+        let (live, dead) = (RecordKey("list", "l"), RecordKey("card", "c"))
+        record.told([ServerRecord(key: live, version: 1), ServerRecord(key: dead, version: 2, presence: .deleted)])
+        #expect(record.created == [live])
     }
 }

@@ -107,7 +107,7 @@ struct BatchEncoderTests {
     @Test("QUE-15 a change, or a unit, that does not fit alone is too large, and nothing is sent")
     func tooLarge() async throws {
         let http = ScriptedHTTP([.of()])
-        var options = BatchExchange.Options()
+        var options = Sample.patient
         options.request = BatchLimits(changes: 2, bytes: 2000)
         let exchange = try Sample.exchange(http, options: options)
         let long = Sample.change(

@@ -148,7 +148,7 @@ struct DeadlineTests {
     /// By the system's clock, where one timer watches over all requests.
     private func live(_ http: ScriptedHTTP) throws -> BatchExchange {
         var options = BatchExchange.Options()
-        options.deadlines = Deadlines(connect: .milliseconds(10), idle: .milliseconds(20), leastRate: 0)
+        options.deadlines = Deadlines(connect: .seconds(1), idle: .seconds(1), leastRate: 0)
         return try Sample.exchange(http, options: options)
     }
 

@@ -69,7 +69,7 @@ struct StatusTableTests {
 
     @Test("an app can change a row")
     func changed() async throws {
-        var options = BatchExchange.Options()
+        var options = Sample.patient
         options.failures.set(.temporary, status: 418, on: .exchange)
         let exchange = try Sample.exchange(ScriptedHTTP([.of(418)]), options: options)
         #expect(await failure { try await exchange.exchange(Sample.request()) }?.kind == .temporary)

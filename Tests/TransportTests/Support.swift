@@ -92,9 +92,18 @@ enum Sample {
 
     static func quiet() -> Logger { Logger(label: "test") { _ in SwiftLogNoOpLogHandler() } }
 
+    /// A good answer may take its time on a machine that is busy elsewhere: no deadline of the system's clock ends a test.
+    static let patient: BatchExchange.Options = {
+        var options = BatchExchange.Options()
+        options.deadlines = Deadlines(
+            connect: .seconds(3_600), idle: .seconds(3_600), total: .seconds(3_600), credentials: .seconds(3_600))
+        return options
+    }()
+
+    /// By the system's clock.
     static func exchange(
         _ http: any HTTPTransport, credentials: any Credentials = FixedCredentials(nil), account: String? = nil,
-        options: BatchExchange.Options = .init(), endpoint: String = "https://api.example.com"
+        options: BatchExchange.Options = patient, endpoint: String = "https://api.example.com"
     ) throws -> BatchExchange {
         try exchange(
             http, credentials: credentials, account: account, options: options, endpoint: endpoint,

@@ -8,15 +8,8 @@
 
     /// The whole way, through a real client and real sockets, to a server that misbehaves byte by byte.
     struct WireTests {
-        /// A good answer may take its time on a machine that is busy elsewhere.
-        private static let patient: BatchExchange.Options = {
-            var options = BatchExchange.Options()
-            options.deadlines = Deadlines(connect: .seconds(300), idle: .seconds(600), total: .seconds(1_200))
-            return options
-        }()
-
         private func run<T>(
-            _ scripts: [HostileScript], scheme: String = "http", options: BatchExchange.Options = patient,
+            _ scripts: [HostileScript], scheme: String = "http", options: BatchExchange.Options = Sample.patient,
             _ body: (BatchExchange, HostileServer) async throws -> T
         ) async throws -> T {
             let server = try HostileServer(scripts)
@@ -32,7 +25,7 @@
         }
 
         private func failure(
-            of scripts: [HostileScript], scheme: String = "http", options: BatchExchange.Options = .init()
+            of scripts: [HostileScript], scheme: String = "http", options: BatchExchange.Options = Sample.patient
         ) async throws -> ExchangeFailure? {
             try await run(scripts, scheme: scheme, options: options) { exchange, _ in
                 await TransportTests.failure { try await exchange.exchange(Sample.request()) }
@@ -129,7 +122,7 @@
 
         @Test("NET-09 a bomb ends at the limit; a stream without an end too")
         func bombs() async throws {
-            var options = BatchExchange.Options()
+            var options = Sample.patient
             options.answer.total = 4 << 20
             #expect(try await failure(of: [.bomb(inflatingTo: 1 << 28)], options: options)?.kind == .network)
             let head = HostileScript.head(200, "application/json", ["Transfer-Encoding: chunked"])
@@ -285,7 +278,7 @@
             let server = try HostileServer([HostileScript([.silence], readsRequest: false)])
             let http = AsyncHTTPClientTransport(connectTimeout: .seconds(120))
             let exchange = try Sample.exchange(
-                http, options: Self.patient, endpoint: "https://127.0.0.1:\(server.port)")
+                http, options: Sample.patient, endpoint: "https://127.0.0.1:\(server.port)")
             let task = Task { await TransportTests.failure { try await exchange.exchange(Sample.request()) } }
             while server.connectionCount == 0 { await Task.yield() }
             task.cancel()

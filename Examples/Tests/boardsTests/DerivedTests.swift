@@ -170,7 +170,7 @@ struct DerivedTests {
         let server = try await ServerProcess(shop)
         defer { server.stop() }
         func sync(_ device: String) async throws {
-            try await shop.ok(device, "--server", server.url, "sync", "--timeout", "20")
+            try await shop.ok(device, "--server", server.url, "sync", "--timeout", "300")
         }
         try await shop.ok("A", "import", file)
         try await sync("A")

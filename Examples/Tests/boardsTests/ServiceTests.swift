@@ -34,7 +34,7 @@ struct ServiceTests {
             try await store.database.write {
                 try $0.execute(sql: "INSERT INTO board (id, name) VALUES ('b-1', 'Garden')")
             }
-            #expect(try await engine.settled(RecordKey("board", "b-1"), timeout: .seconds(30)) == .decided)
+            #expect(try await engine.settled(RecordKey("board", "b-1"), timeout: .seconds(300)) == .decided)
             await group.triggerGracefulShutdown()
             try await tasks.waitForAll()
         }

@@ -36,7 +36,7 @@ struct SyncTests {
         at line: SourceLocation = #_sourceLocation
     ) async throws -> FieldValue {
         let finished = try await shop.on(
-            device, "--server", server.url, "sync", "--once", "--timeout", "20", "--json")
+            device, "--server", server.url, "sync", "--once", "--timeout", "300", "--json")
         #expect(finished.status == status, "\(finished.output)\(finished.complaint)", sourceLocation: line)
         return try finished.json
     }
@@ -248,8 +248,8 @@ struct SyncTests {
             let refused = try await shop.on("A", "--server", server.url, "--token", "wrong", "sync", "--timeout", "5")
             #expect(refused.status == 3)
             #expect(!refused.output.contains("wrong") && !refused.complaint.contains("wrong"))
-            try await shop.ok("A", "--server", server.url, "--token", "secret-a", "sync", "--timeout", "20")
-            try await shop.ok("B", "--server", server.url, "--token", "secret-b", "sync", "--timeout", "20")
+            try await shop.ok("A", "--server", server.url, "--token", "secret-a", "sync", "--timeout", "300")
+            try await shop.ok("B", "--server", server.url, "--token", "secret-b", "sync", "--timeout", "300")
             #expect(try await shop.ok("B", "show") == "", "another account sees nothing of it")
         }
     }
@@ -261,7 +261,7 @@ struct SyncTests {
             try await shop.ok("A", "replay", file)
             for milliseconds in stride(from: 0, through: 400, by: 40) {
                 let process = try shop.process(
-                    ["--data", shop.file("A"), "--server", server.url, "sync", "--timeout", "20"],
+                    ["--data", shop.file("A"), "--server", server.url, "sync", "--timeout", "300"],
                     output: shop.file("killed.out"), complaint: shop.file("killed.err"))
                 try process.run()
                 // Moments spread by turns of the scheduler, not by a clock.

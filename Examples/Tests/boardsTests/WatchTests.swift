@@ -14,7 +14,7 @@ struct WatchTests {
         let server = try await ServerProcess(shop)
         func change(_ name: String) async throws {
             try await shop.ok("a", "add", "board", "name=\(name)")
-            try await shop.ok("a", "--server", server.url, "sync", "--once", "--timeout", "20")
+            try await shop.ok("a", "--server", server.url, "sync", "--once", "--timeout", "300")
         }
         try await change("first")
         let complaint = shop.file("watch.err")

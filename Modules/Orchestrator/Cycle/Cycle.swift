@@ -106,6 +106,10 @@ extension SyncEngine {
         var machine = CycleMachine(isPulled: isPulled)
         var position = opening.position
         var look = opening.queue
+        if isPassToRepeat {
+            position = try await repeatWaitingPass(position)
+            isPassToRepeat = false
+        }
         if !handlers.isEmpty, !isPulled {
             if !builders.isEmpty { try await tellAgain() }
             try await collectFound()
@@ -154,17 +158,17 @@ extension SyncEngine {
                 position = try await store.position()
                 step = machine.begin(hasBatch: take.claim != nil)
             case .endFullPass:
-                let end = try await store.endFullPass(confirmed: false)
-                if case .removed(let count) = end { report.removed += count }
-                try await tellApplied()
+                let end = try await endFullPass(&position, &report)
                 send(.fullPassEnded(end))
-                position = try await store.position()
                 step = machine.fullPassEnded(end, hasBatch: take.claim != nil)
             case .finish(let end):
                 if let claim = take.claim { try await giveBack(claim) }
                 if position.scopes != nil {
                     report.removed += try await store.evictLeaving(isPulled: end == .complete)
                     try await tellApplied()
+                }
+                if end == .complete, position.awaitsConfirmation, report.isPulled {
+                    try await lookAgainAtWaitingPass(&position, &report)
                 }
                 // What was not taken away for want of the app's word keeps the two from being in step.
                 let end = end == .complete && position.awaitsConfirmation ? .awaitsConfirmation : end

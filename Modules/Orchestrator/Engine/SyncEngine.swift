@@ -76,6 +76,10 @@ public actor SyncEngine {
     var isPageToEnd = false
     /// Whether anything was written while the cycle's request was under way is not looked at yet; giving the lease back does.
     var isLookLeft = false
+    /// So many records may go at the end of the next full pass, by the app's word (``confirmRemoval()``).
+    var confirmedLoss = 0
+    /// The full pass that waits for the app's word is to be repeated before it goes by that word.
+    var isPassToRepeat = false
     /// The store can tell by the file alone whether anything was written since the cycle began.
     var isFileKnown = false
     /// Those who wait for a cycle that begins after they asked.

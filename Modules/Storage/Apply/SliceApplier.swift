@@ -113,14 +113,22 @@ final class SliceApplier {
     /// Tries again what is held for other reasons than a parent.
     func retryHeld(_ reasons: [HeldRecord.Reason], limit: Int) throws {
         guard hasHeld else { return }
-        for record in try HeldRecords.held(db, for: reasons, limit: limit) {
-            switch try take(record) {
-            case .done:
-                try noteReleased(record)
-                try release(record.key)
-            case .waits(let missing): try hold(record, .parent, "\(missing) is not here", waits: missing)
-            case .held: break
+        var waiting = try HeldRecords.held(db, for: reasons, limit: limit)
+        while !waiting.isEmpty {
+            var hasGone = false
+            for record in waiting {
+                switch try take(record) {
+                case .done:
+                    try noteReleased(record)
+                    try release(record.key)
+                    hasGone = hasGone || record.presence != .live
+                case .waits(let missing): try hold(record, .parent, "\(missing) is not here", waits: missing)
+                case .held: break
+                }
             }
+            guard hasGone else { break }
+            // One above it may have been looked at first, and waits for nothing else any more (seed 27555).
+            waiting = try HeldRecords.held(db, for: [.unsent], limit: limit).filter { $0.presence != .live }
         }
         try marks.flush()
     }

@@ -23,6 +23,8 @@ struct Settling {
     var raised: Set<RecordKey> = []
     /// Records that the server said it has, whether the held version rose by it or not.
     private var brought: Set<RecordKey> = []
+    /// Records that a repeated verdict made, with its version, and that no page told of (``StayedRows/noteUntold(_:_:_:)``).
+    private var untold: [RecordKey: Int64] = [:]
     /// Records whose delete the server did just now.
     private var deleted: [(record: RecordKey, version: Int64)] = []
     /// Whether anything is set aside or waits for what is, settled changes of this settlement included.
@@ -158,6 +160,7 @@ struct Settling {
             let held = try hasHeld ? HeldRecords.find(db, change.record) : nil
             if let held, held.presence != .gone { work.takeLast(held) }
             let isPages = try isLeftToPass(db, change)
+            if isUntold(change, work) { untold[change.record] = version }
             if isPages { work.awaitPage() }
             let isFollowing = work.version == change.baseVersion ?? 0 || raised.contains(change.record)
             let isNext = isFollowing && !isPages && !isLeftOver(work, change)
@@ -224,10 +227,16 @@ struct Settling {
             && Scopes.read(db) == nil
     }
 
+    /// Whether a create that was done once made a record of which no page has told.
+    private func isUntold(_ change: StoredChange, _ work: RecordWork) -> Bool {
+        isRepeated && change.operation == .create && work.version == 0 && pass == nil
+    }
+
     private mutating func merged(_ db: Database, _ change: StoredChange, _ record: ServerRecord) throws {
         try noteLosers(db, change, record)
         if var work = try takeWork(db, change.record) {
             if work.base.isAway, try isToKeep(db, record) { work.comeBack() }
+            if record.presence == .live, isUntold(change, work) { untold[change.record] = record.version }
             if try isLeftToPass(db, change) {
                 work.takeNamed(by: change, from: record)
                 work.awaitPage()
@@ -393,6 +402,7 @@ struct Settling {
         let moved = try markBrought(db)
         if !order.isEmpty { try StayedRows.noteDecided(db, moved) }
         touched += try RowsAtRest(table: table).write(db, order.compactMap { works[$0] })
+        if !untold.isEmpty { try StayedRows.noteUntold(db, untold, table.schema) }
         // What was under it died with it, and comes with a new version if it ever lives again; or it was moved away before, and
         // the page says so.
         for (record, version) in deleted where works[record]?.shown.isLive == false {
@@ -400,6 +410,7 @@ struct Settling {
         }
         try ChangeRows.count(db, counted)
         (works, order, counted, firstAside, raised, brought, deleted) = ([:], [], 0, nil, [], [], [])
+        untold = [:]
     }
 
     /// In a full pass, what the server has just acknowledged is as good as brought by it: its page may leave out a

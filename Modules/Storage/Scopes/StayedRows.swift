@@ -52,6 +52,22 @@ enum StayedRows {
         try scopes.write(db)
     }
 
+    /// Creates that were done once made these records, each with the version of that, and no page has told of them. Where pages of their root
+    /// went past it, somebody may have moved them out while the root was at 0, and nobody tells of such a leave (seed 14037).
+    static func noteUntold(_ db: Database, _ made: [RecordKey: Int64], _ schema: Schema) throws {
+        guard var scopes = try Scopes.read(db) else { return }
+        let before = scopes.stayed
+        for (key, version) in made {  // any order
+            let roots = try roots(db, of: key, schema)
+            // One that is at 0 still is asked what left it since.
+            let isPassed = roots?.contains { name in
+                max(scopes.asked[name] ?? 0, scopes.returning[name] ?? 0) >= version
+            }
+            if isPassed ?? true { scopes.stayed.insert(key.scopeName) }
+        }
+        if scopes.stayed != before { try scopes.write(db) }
+    }
+
     /// A full pass is over; these it did not bring, and they stay for what is unsent. So do those whose creates were sent, and have
     /// no verdict: one that comes says what was so when the create was done, perhaps long before.
     static func noteKept(_ db: Database, _ keys: [RecordKey], pass: Int64) throws {

@@ -27,6 +27,16 @@ final class FileLock: Sendable {
         }
     }
 
+    /// Refuses a file that has several names: SQLite keeps the log of a database by its name, so what is acknowledged under one is not
+    /// seen under the other, and lost (https://www.sqlite.org/howtocorrupt.html, *Multiple links to the same file*).
+    static func refuseHardLinks(_ path: String, given: String) throws(ServiceFailure) {
+        var status = stat()
+        guard stat(path, &status) == 0, status.st_nlink > 1 else { return }
+        throw .storage(
+            path: given,
+            reason: "the file has \(status.st_nlink) names (hard links); a database is served where it has one")
+    }
+
     /// The path without symbolic links; as it is where nothing is there yet.
     static func resolved(_ path: String) -> String {
         guard let resolved = realpath(path, nil) else { return path }

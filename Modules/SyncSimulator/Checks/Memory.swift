@@ -56,9 +56,11 @@ struct Memory {
     private mutating func noteRevivals(_ answer: ExchangeAnswer, _ request: ExchangeRequest) {
         for change in request.changes where change.operation != .delete {
             guard let dead = tombstones[change.record],
-                let result = answer.results.first(where: { $0.changeID == change.id }),
-                case .applied(let version, _, _) = result.verdict
+                let result = answer.results.first(where: { $0.changeID == change.id })
             else { continue }
+            // The verdict of a change before it may show that somebody else brought the record back (seed 12541).
+            if case .merged(let record) = result.verdict, record.presence == .live { tombstones[change.record] = nil }
+            guard case .applied(let version, _, _) = result.verdict else { continue }
             tombstones[change.record] = nil
             if change.operation == .update, new.contains(change.id), change.baseVersion == dead, version != nil,
                 !result.isDuplicate

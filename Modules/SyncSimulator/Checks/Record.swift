@@ -24,7 +24,7 @@ final class Record: @unchecked Sendable {
     private(set) var refused: Set<String> = []
     /// Keys of creates that it refused, since there is a record of that id.
     private(set) var taken: Set<String> = []
-    /// Records of which it did a create, or says that it once did (seed 2356).
+    /// Records of which it did a create, or says that it once did (seed 2356), or that it told of.
     private(set) var created: Set<RecordKey> = []
     /// What was sent under each key the first time.
     private(set) var sent: [String: Change] = [:]
@@ -128,6 +128,11 @@ final class Record: @unchecked Sendable {
                 violate("I2", "the key \(change.id) was sent with other content: \(first) then \(change)")
             }
         }
+    }
+
+    /// A device reads these of a page or of a verdict: they were made, whether anybody heard the verdict of that or not (seed 27741).
+    func told(_ records: some Sequence<ServerRecord>) {
+        for record in records where record.presence == .live { created.insert(record.key) }
     }
 
     /// An answer leaves the server.

@@ -373,6 +373,7 @@ final class World {
 
     /// The device reads these records of a page or of a verdict.
     private func hears(_ records: [ServerRecord], _ index: Int) {
+        record.told(records)
         vanishings[index].heard(records)
         memories[index].read(records)
     }

@@ -226,4 +226,19 @@ struct FoundAmongHeldTests {
         try await f.settle((claim.keys[1], .refused("forbidden")))
         #expect(try f.hasCard(card))
     }
+
+    @Test("Seed 27555: a dead board that waits for what is unsent in a list goes when that leaves, in the same step")
+    func waitsForWhatLeaves() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.insertCard("n")
+        let create = try await f.claim()
+        try await f.apply(record("board", "b1", 20, [:], .deleted), record("list", "l1", 31, [:], .gone))
+        #expect(try f.int("SELECT count(*) FROM sync_held WHERE reason = 'unsent'") == 2)
+        // The list may leave now, and takes along the card that is set aside; the board was looked at before it.
+        try await f.settle((create.keys[0], .refused("forbidden")))
+        #expect(try f.int("SELECT (SELECT count(*) FROM card) + (SELECT count(*) FROM list)") == 0)
+        #expect(try f.int("SELECT count(*) FROM board") == 0)
+        #expect(try await f.store.position().held == 0)
+    }
 }

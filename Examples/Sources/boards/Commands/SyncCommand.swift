@@ -28,7 +28,11 @@ struct SyncCommand: AsyncParsableCommand {
     var mode: Mode = .once
     @Option(help: ArgumentHelp("How long to try, in seconds: 60 if not given, for ever with --watch.", valueName: "S"))
     var timeout: Double?
-    @Flag(help: "Say yes to the removal of rows that the server's new history does not have.")
+    @Flag(
+        help: """
+            Say yes to the removal that a sync before this one asked about: the server is asked once more, and what it \
+            does not have then goes, if it is no more than that.
+            """)
     var confirm = false
     @Flag(help: "One JSON value.")
     var json = false
@@ -52,8 +56,8 @@ struct SyncCommand: AsyncParsableCommand {
             // The wait for the database is part of the time.
             let spent = began.duration(to: .now)
             let journal = try await device.store.conflicts(limit: 1).first?.number ?? 0
-            if confirm { try await confirmRemoval(device.store) }
             let engine = connection.engine(device.store)
+            if confirm { try await engine.confirmRemoval() }
             let summary: SyncSummary
             switch mode {
             case .once:
@@ -70,11 +74,5 @@ struct SyncCommand: AsyncParsableCommand {
         await connection.close()
         Console.print(json ? JSONText.text(outcome.json) : outcome.sentence)
         guard outcome.isInStep else { throw ExitCode(3) }
-    }
-
-    /// A full pass that would take much away waits for a person's word.
-    private func confirmRemoval(_ store: Store) async throws {
-        guard try await store.position().awaitsConfirmation else { return }
-        _ = try await store.endFullPass(confirmed: true)
     }
 }
