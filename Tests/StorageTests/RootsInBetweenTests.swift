@@ -157,6 +157,33 @@ struct RootsInBetweenTests: AskingForRoots {
         }
     }
 
+    @Test(
+        "I6 DL-21 seeds 21539 and 40962: the same while another edit waits: the row shows on, and goes as that is decided",
+        arguments: [true, false])
+    func revivedWhileMoreWaits(isHere: Bool) async throws {
+        let f = try await Fixture.twoBoards()
+        try await f.store.setScopes([one])
+        try f.sql("UPDATE card SET name = 'A' WHERE id = 'c1'")
+        let first = try await f.claim().keys[0]
+        try f.sql("UPDATE card SET desc = 'B' WHERE id = 'c1'")
+        try await f.settle((first, .merged(record("card", "c1", 7, [:], .deleted))))
+        let second = try await f.claim().keys[0]
+        try f.sql("UPDATE card SET name = 'C' WHERE id = 'c1'")
+        try await f.settle((second, .applied(9)))
+        #expect(try f.card("name") == "C")
+        #expect(try f.card("desc") == "B")
+        if isHere {
+            try await page(f, card("c1", 9, in: "l1"), upTo: 9)
+        } else {
+            try await page(f, upTo: 9)
+        }
+        #expect(try f.card("name") == "C")
+        try await f.settle((try await f.claim().keys[0], .applied(11)))
+        try await page(f, upTo: 11)
+        #expect(try f.hasCard() == isHere)
+        #expect(try f.queued() == 0)
+    }
+
     @Test("DL-21 DAT-25 a board that does not fit its table goes as roots are first chosen, with what waits for it")
     func brokenWhenRootsAreChosen() async throws {
         let f = try await Fixture.twoBoards()

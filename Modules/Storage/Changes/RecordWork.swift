@@ -152,10 +152,12 @@ struct RecordWork {
         _ = take(ServerRecord(key: record, version: version, presence: .deleted))
     }
 
-    /// The change was done, and nobody knows where its record is now: only its page makes a row of it.
+    /// The change was done, and nobody knows where its record is now: only its page makes a row of it. But while more of it waits, the row
+    /// shows on, as over a tombstone, and the last of these decides (seeds 21539 and 40962).
     mutating func leave(with change: StoredChange) {
+        replay.apply(change, to: &base)
         remove(change.key)
-        base = .away
+        if changes.isEmpty { base = .away } else { base.isLive = false }
     }
 
     /// The change was decided, and `server` is what came of it: it becomes the base, unless a newer one is held.

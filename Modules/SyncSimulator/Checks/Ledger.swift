@@ -42,6 +42,8 @@ struct Ledger {
     private(set) var absorbed: [String: String] = [:]
     /// Keys that were seen set aside: others may pass them, and their record may be gone when they are tried again.
     private(set) var wasAside: Set<String> = []
+    /// Keys that an inverse undid, in whatever files.
+    private var undone: Set<String> = []
     /// What was taken in, and was not looked for yet in what was sent of who took it in.
     private var unproved: Set<String> = []
     /// The queue when it was looked at last.
@@ -62,18 +64,17 @@ struct Ledger {
     }
 
     mutating func set(_ fate: Fate, for keys: some Sequence<String>) {
-        for key in keys where entries[key] != nil { fates[key] = fate }
+        for key in keys where entries[key] != nil {
+            fates[key] = fate
+            if fate == .undone { undone.insert(key) }
+        }
     }
 
     /// The device's files are older ones: what they hold counts again, and the rest is lost.
     mutating func restored(_ kept: Set<String>) {
         for key in entries.keys {  // any order
-            // What an inverse undid before the backup is undone still.
-            if !kept.contains(key) {
-                fates[key] = .lostWithTheDevice
-            } else if fates[key] != .undone {
-                fates[key] = nil
-            }
+            // What an inverse undid before the backup is undone still, also where it was lost in between (seed 26593).
+            fates[key] = !kept.contains(key) ? .lostWithTheDevice : undone.contains(key) ? .undone : nil
             absorbed[key] = nil
         }
         unproved = []
