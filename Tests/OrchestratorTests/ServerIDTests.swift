@@ -86,20 +86,20 @@ struct ServerIDTests {
         let a = try device(http, seed: 1, waits: .onceNamed, policy: policy)
         let b = try device(http, seed: 2, waits: .onceNamed, policy: policy)
         // The epoch is known, so that a row could be made of what follows.
-        #expect(try await a.engine.sync(for: .seconds(30)).isInStep)
+        #expect(try await a.engine.sync(for: .seconds(3_600)).isInStep)
         try await a.write("INSERT INTO board (id, name) VALUES ('b-1', 'Garden')")
         try await a.write("INSERT INTO list (id, name, idBoard) VALUES ('l-1', 'Sowing', 'b-1')")
         for number in 1...5 {
             try await a.write("INSERT INTO card (id, name, pos, idList) VALUES ('c-\(number)', 'Peas', 1.5, 'l-1')")
         }
-        #expect(try await a.engine.sync(for: .seconds(30)).isInStep)
+        #expect(try await a.engine.sync(for: .seconds(3_600)).isInStep)
         let list = try #require(try a.store.serverIDs(of: [RecordKey("list", "l-1")]).values.first)
         let bodies = http.requests.filter { $0.contains("\"card\"") }
         #expect(!bodies.isEmpty && bodies.allSatisfy { $0.contains("\"idList\":{\"new\":\"\(list)\"") })
-        #expect(try await b.engine.sync(for: .seconds(30)).isInStep)
+        #expect(try await b.engine.sync(for: .seconds(3_600)).isInStep)
         try await b.write("UPDATE card SET name = 'Beans'")
-        #expect(try await b.engine.sync(for: .seconds(30)).isInStep)
-        #expect(try await a.engine.sync(for: .seconds(30)).isInStep)
+        #expect(try await b.engine.sync(for: .seconds(3_600)).isInStep)
+        #expect(try await a.engine.sync(for: .seconds(3_600)).isInStep)
         let cards = try a.rows("card")
         #expect(cards.count == 5 && cards.allSatisfy { $0.contains("Beans") && $0.contains("l-1") })
         try await a.end()
@@ -118,7 +118,7 @@ struct ServerIDTests {
         try await a.write("INSERT INTO list (id, name, idBoard) VALUES ('l-1', 'Sowing', 'b-1')")
         try await a.write("INSERT INTO card (id, name, pos, idList) VALUES ('c-1', 'Peas', 1.5, 'l-1')")
         try await a.write("UPDATE board SET name = 'Kitchen garden' WHERE id = 'b-1'")
-        let pushed = try await a.engine.sync(for: .seconds(30))
+        let pushed = try await a.engine.sync(for: .seconds(3_600))
         #expect(pushed.isInStep)
         let before = try a.rows("card")
         #expect(before.count == 1 && before[0].contains("l-1"))
@@ -131,10 +131,10 @@ struct ServerIDTests {
         #expect(http.requests.contains { $0.contains("\"idList\":{\"new\":\"\(list)\"") })
         #expect(!http.requests.contains { $0.contains("\"idList\":{\"new\":\"l-1\"") })
         // Another device sees the server's ids; its edits come back under this one's.
-        _ = try await b.engine.sync(for: .seconds(30))
+        _ = try await b.engine.sync(for: .seconds(3_600))
         try await b.write("UPDATE card SET name = 'Beans'")
-        #expect(try await b.engine.sync(for: .seconds(30)).isInStep)
-        #expect(try await a.engine.sync(for: .seconds(30)).isInStep)
+        #expect(try await b.engine.sync(for: .seconds(3_600)).isInStep)
+        #expect(try await a.engine.sync(for: .seconds(3_600)).isInStep)
         let card = try a.rows("card")
         #expect(card.count == 1 && card[0].contains("Beans") && card[0].contains("c-1") && card[0].contains("l-1"))
         try await a.end()
@@ -153,7 +153,7 @@ struct ServerIDTests {
         try await first.write("INSERT INTO board (id, name) VALUES ('board-here', 'Garden')")
         for name in ["A", "B", "C"] { try await first.write("UPDATE board SET name = '\(name)'") }
         try await first.write("INSERT INTO list (id, name, idBoard) VALUES ('list-here', 'Sowing', 'board-here')")
-        #expect(try await first.engine.sync(for: .seconds(30)).isInStep)
+        #expect(try await first.engine.sync(for: .seconds(3_600)).isInStep)
         let path = first.store.database.path
         try await first.store.close()
         let sent = http.requests.count
@@ -181,7 +181,7 @@ struct ServerIDTests {
                     INSERT INTO card (id, name, idList) VALUES ('new-card', 'Peas', 'list-here');
                     """)
         }
-        #expect(try await engine.sync(for: .seconds(30)).isInStep)
+        #expect(try await engine.sync(for: .seconds(3_600)).isInStep)
         let bodies = http.requests.dropFirst(sent)
         #expect(bodies.contains { $0.contains("Harvest") } && bodies.contains { $0.contains("Peas") })
         for (key, id) in mapped {
