@@ -25,10 +25,13 @@ extension SyncEngine {
         _ position: inout SyncPosition, _ report: inout CycleReport
     ) async throws -> FullPassEnd {
         var end = try await store.endFullPass(confirmed: false)
-        if case .awaitsConfirmation(let missing, _) = end, missing <= confirmedLoss {
-            end = try await store.endFullPass(confirmed: true)
+        // A word that was given during this cycle is for the next one, which repeats the pass.
+        if !isPassToRepeat {
+            if case .awaitsConfirmation(let missing, _) = end, missing <= confirmedLoss {
+                end = try await store.endFullPass(confirmed: true)
+            }
+            confirmedLoss = 0
         }
-        confirmedLoss = 0
         if case .removed(let count) = end { report.removed += count }
         try await tellApplied()
         position = try await store.position()
@@ -43,7 +46,11 @@ extension SyncEngine {
 
     /// The pass that waits begins anew: what it is to take away is what the server does not have now.
     func repeatWaitingPass(_ position: SyncPosition) async throws -> SyncPosition {
-        guard position.awaitsConfirmation else { return position }
+        guard position.awaitsConfirmation else {
+            // The question is over; the word is for no other pass.
+            confirmedLoss = 0
+            return position
+        }
         send(.fullPassBegan)
         try await store.beginFullPass(epoch: nil)
         return try await store.position()

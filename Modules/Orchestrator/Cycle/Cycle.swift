@@ -106,7 +106,7 @@ extension SyncEngine {
         var machine = CycleMachine(isPulled: isPulled)
         var position = opening.position
         var look = opening.queue
-        if isPassToRepeat {
+        if isPassToRepeat, !isPulled {
             position = try await repeatWaitingPass(position)
             isPassToRepeat = false
         }

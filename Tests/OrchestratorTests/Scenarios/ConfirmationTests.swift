@@ -88,6 +88,32 @@ struct ConfirmationTests {
         }
     }
 
+    @Test("DL-10 the app says yes while a cycle is under way: that one takes nothing, the next one repeats the pass")
+    func duringACycle() throws {
+        try inVirtualTime { stage in
+            let server = ModelServer(schema: Device.parsed, clock: stage.wall)
+            let empty = server.backup()
+            let port = Port(server, clock: stage.clock)
+            let device = try stage.device(port)
+            for number in 0..<10 { try await device.addBoard("b-\(number)") }
+            #expect(try await device.engine.sync(for: .seconds(10)).isInStep)
+            server.restore(empty)
+            #expect(await device.engine.syncNow().end == .awaitsConfirmation)
+            port.next(.slow(.seconds(20)))
+            async let slow = device.engine.syncNow()
+            try await stage.pass(.seconds(5))
+            #expect(try await device.engine.confirmRemoval() == 10)
+            #expect(await slow.end == .awaitsConfirmation)
+            #expect(try device.rows("board").count == 10)
+            port.forget()
+            let report = await device.engine.syncNow()
+            #expect(report.end == .complete)
+            #expect(report.removed == 10)
+            #expect(port.requests.contains { $0.request.fullPass })
+            try await device.end()
+        }
+    }
+
     @Test("DL-10 the app's word where nothing waits says nothing, also to a pass that comes later")
     func nothingWaits() throws {
         try inVirtualTime { stage in
