@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import SyncCore
 import Testing
 
@@ -133,6 +134,23 @@ struct HistoryTests {
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder).isEmpty)
         try server.service.backup(to: target)
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder) == ["backup.sqlite"])
+    }
+
+    @Test("a backup of what is no server's database says so under that file's name, and makes nothing")
+    func backupOfSomethingElse() throws {
+        let server = try TestServer()
+        let (text, other) = (server.folder.path + "/notes.txt", server.folder.path + "/other.sqlite")
+        try Data(String(repeating: "no database ", count: 100).utf8).write(to: URL(fileURLWithPath: text))
+        let queue = try DatabaseQueue(path: other)
+        try queue.write { try $0.execute(sql: "CREATE TABLE note(text TEXT)") }
+        try queue.close()
+        let target = server.folder.path + "/backup.sqlite"
+        for path in [text, other] {
+            #expect(throws: ServiceFailure.storage(path: path, reason: "it is not a server's database")) {
+                try SyncService.backup(database: path, to: target)
+            }
+            #expect(!FileManager.default.fileExists(atPath: target))
+        }
     }
 
     @Test("a second server on the file is refused")

@@ -27,12 +27,9 @@ extension SyncService {
         }
         guard !target.isEmpty else { throw .storage(path: target, reason: "it has no name") }
         guard !files.fileExists(atPath: target) else { throw .targetExists(path: target) }
+        let source = try source(path)
         let part = "\(target).part-\(UUID().uuidString.lowercased())"  // live: a name that nobody else has
         do {
-            var reading = Configuration()
-            reading.readonly = true
-            reading.busyMode = .timeout(5)
-            let source = try DatabaseQueue(path: path, configuration: reading)
             let copy = try DatabaseQueue(path: part)
             try source.backup(to: copy)
             try copied()
@@ -54,6 +51,26 @@ extension SyncService {
                 }
             }
             throw .storage(path: target, reason: said(error))
+        }
+    }
+
+    /// The database to copy, looked at first: a file of something else is told as what it is, under its own name.
+    private static func source(_ path: String) throws(ServiceFailure) -> DatabaseQueue {
+        var reading = Configuration()
+        reading.readonly = true
+        reading.busyMode = .timeout(5)
+        do {
+            let source = try DatabaseQueue(path: path, configuration: reading)
+            guard try source.read({ try $0.tableExists("meta") && $0.tableExists("outcome") }) else {
+                throw ServiceFailure.storage(path: path, reason: "it is not a server's database")
+            }
+            return source
+        } catch let failure as ServiceFailure {
+            throw failure
+        } catch DatabaseError.SQLITE_NOTADB {
+            throw .storage(path: path, reason: "it is not a server's database")
+        } catch {
+            throw .storage(path: path, reason: said(error))
         }
     }
 
