@@ -163,21 +163,6 @@ struct HistoryTests {
         }
     }
 
-    @Test("a second server on the file under another name is refused, whichever kind of link it is")
-    func secondServerByAnotherName() throws {
-        let server = try TestServer()
-        let (soft, hard) = (server.folder.path + "/soft.sqlite", server.folder.path + "/hard.sqlite")
-        try FileManager.default.createSymbolicLink(atPath: soft, withDestinationPath: server.path)
-        func open(_ path: String) throws {
-            _ = try SyncService(
-                path: path, configuration: server.configuration, clock: server.clock, randomness: server.randomness)
-        }
-        #expect(throws: ServiceFailure.fileInUse(path: soft)) { try open(soft) }
-        try FileManager.default.linkItem(atPath: server.path, toPath: hard)
-        let reason = "the file has 2 names (hard links); a database is served where it has one"
-        #expect(throws: ServiceFailure.storage(path: hard, reason: reason)) { try open(hard) }
-    }
-
     @Test("DL-12 tombstones are kept, then go; who is older than that must make a full pass")
     func tombstones() throws {
         let server = try TestServer()

@@ -63,19 +63,6 @@ struct ManyRootsTests {
             ["scopes": .object(Dictionary(uniqueKeysWithValues: scopes)), "limit": .int(limit)])
     }
 
-    @Test("no number of roots bounds a request, only its bytes do: a device of 5,000 boards has its page")
-    func fiveThousand() throws {
-        let (server, _) = try crowded(1)
-        var checkpoints: [String: Int64] = [:]
-        for number in 0..<5_000 { checkpoints["elsewhere-\(number)"] = 0 }
-        for board in Self.boards { checkpoints[board] = 0 }
-        let whole = try ask(server, checkpoints, limit: 2_000)
-        #expect(whole["hasMore"] == false)
-        let alone = try ask(server, Dictionary(uniqueKeysWithValues: Self.boards.map { ($0, 0) }), limit: 2_000)
-        #expect(whole.records.map { $0["id"] } == alone.records.map { $0["id"] })
-        #expect(!whole.records.isEmpty)
-    }
-
     @Test("DL-08 pages of many roots bring what one page of all brings, in version order", arguments: 1...30)
     func sameAsAtOnce(seed: UInt64) throws {
         let (server, middle) = try crowded(seed)
@@ -108,5 +95,43 @@ struct ManyRootsTests {
             #expect(record["gone"] == true ? last?["gone"] == true : last == record, "\(key)")
         }
         #expect(told.values.allSatisfy { $0["gone"] == true })
+    }
+
+    /// So many boards.
+    private func boards(_ count: Int) throws -> TestServer {
+        let server = try TestServer()
+        for start in stride(from: 0, to: count, by: 1_000) {
+            let changes = (start..<min(start + 1_000, count)).map { number in
+                server.create("k\(number)", Int64(number + 1), "board", "b\(number)")
+            }
+            try server.sync("d", changes, from: Int64(start))
+        }
+        return server
+    }
+
+    @Test("a request asks for as many roots as its bytes hold, and only its bytes bound it")
+    func asManyAsFit() throws {
+        let server = try TestServer { $0.limits.requestBytes = 512 << 10 }
+        try server.sync("d", [server.create("k1", 1, "board", "b19999")])
+        let checkpoints = Dictionary(uniqueKeysWithValues: (0..<20_000).map { ("b\($0)", Int64(0)) })
+        #expect(try ask(server, checkpoints, limit: 10).records.map { $0["id"] } == ["b19999"])
+        let more = checkpoints.merging((20_000..<40_000).map { ("b\($0)", Int64(0)) }) { $1 }
+        let scopes = Dictionary(uniqueKeysWithValues: more.map { ("board:\($0.key)", FieldValue.int($0.value)) })
+        #expect(try server.send("e", [], from: 0, ["scopes": .object(scopes)]).status == 413)
+    }
+
+    @Test("what a page asks of the file grows with its roots and not faster")
+    func linear() throws {
+        let server = try boards(4_000)
+        let reads = Guarded(0)
+        func statements(_ count: Int) throws -> Int {
+            let checkpoints = Dictionary(uniqueKeysWithValues: (0..<count).map { ("b\($0)", Int64(0)) })
+            reads.with { $0 = 0 }
+            #expect(try ask(server, checkpoints, limit: 500).records.count == 500)
+            return reads.with { $0 }
+        }
+        try server.service.onStatement { reads.with { $0 += 1 } }
+        let (few, many) = (try statements(1_000), try statements(4_000))
+        #expect(many < 5 * few, "\(few) for 1,000 roots, \(many) for 4,000")
     }
 }

@@ -1,3 +1,4 @@
+import GRDB
 import SyncCore
 import Testing
 
@@ -91,6 +92,61 @@ struct RESTTests {
         #expect(try rest(server, "PUT", "/1/cards/c1", ["n": 3], key: "bad key").status == 400)
         let change = server.update("k1", 1, "card", "c1", ["n": (1, 5)])
         #expect(try server.sync("r", [change]).result("k1")["error"]["code"] == "keyReused")
+    }
+
+    @Test("a key's path and query count as what they say, however they are percent-encoded")
+    func encodings() throws {
+        let server = try tree()
+        let first = try rest(server, "PUT", "/1/cards/c1?name=a+b%21", key: "k1")
+        #expect(first.status == 200)
+        for same in ["/1/cards/%631?name=a+b%21", "/1/c%61rds/c1?name=a%20b!", "/1/cards/c1/?n%61me=a+b%21"] {
+            let again = try rest(server, "PUT", same, key: "k1")
+            #expect(again[header: "Idempotency-Replayed"] == "true", "\(same)")
+            #expect(again.body == first.body)
+        }
+        for other in [
+            "/1/cards/c2?name=a+b!", "/1/cards/c1?name=a+b", "/1/cards/c1?name=a%2Bb!", "/1/cards/c1?name=a+b!&x=",
+            "/1/cards/c1?name%3Da+b!",
+        ] {
+            #expect(try code(rest(server, "PUT", other, key: "k1")) == "keyReused", "\(other)")
+        }
+        // A slash within an id makes no path of it.
+        #expect(try rest(server, "PUT", "/1/lists/l1%2Fcards%2Fc1", ["n": 1], key: "k2").status == 404)
+        #expect(try code(rest(server, "PUT", "/1/lists/l1/cards/c1", ["n": 1], key: "k2")) == "keyReused")
+        #expect(try code(rest(server, "PUT", "/1/lists/l1%252Fcards%252Fc1", ["n": 1], key: "k2")) == "keyReused")
+    }
+
+    @Test("a key that an earlier version noted with its path byte by byte is known in the same bytes")
+    func encodingsOfEarlier() throws {
+        let server = try tree()
+        let (path, query) = ("/1/cards/%631", "name=a+b%21")
+        let first = try rest(server, "PUT", "\(path)?\(query)", key: "k1")
+        var digest = ContentDigest()
+        for text in ["PUT", path, query] { digest.add(text: text) }
+        digest.add(bytes: [])
+        try server.restart { server in
+            let queue = try DatabaseQueue(path: server.path)
+            try queue.write { db in
+                try db.execute(
+                    sql: "UPDATE reply SET first = ?, second = ?",
+                    arguments: [Int64(bitPattern: digest.first), Int64(bitPattern: digest.second)])
+            }
+            try queue.close()
+        }
+        let again = try rest(server, "PUT", "\(path)?\(query)", key: "k1")
+        #expect(again[header: "Idempotency-Replayed"] == "true" && again.body == first.body)
+        #expect(try code(rest(server, "PUT", "\(path)?name=c", key: "k1")) == "keyReused")
+    }
+
+    @Test("HEAD is answered as GET, and whoever is refused a method is told of it, too")
+    func head() throws {
+        let server = try tree()
+        for path in ["/1/cards", "/1/cards/c1", "/1/lists/l1/cards", "/1/lists/l1/cards/c1"] {
+            #expect(try rest(server, "HEAD", path) == rest(server, "GET", path))
+            let refused = try rest(server, "PATCH", path)
+            let methods = path.hasSuffix("cards") ? "GET, HEAD, POST" : "GET, HEAD, PUT, DELETE"
+            #expect(refused.status == 405 && refused[header: "Allow"] == methods)
+        }
     }
 
     @Test("IDS-12 404 and 422 are bound to a key; 409 and 412 are not")

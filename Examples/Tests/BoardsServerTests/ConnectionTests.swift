@@ -216,6 +216,44 @@ import Testing
         }
     }
 
+    @Test(
+        "a body that is declared larger than numbers are is refused before it comes",
+        arguments: [
+            ("9223372036854775808", 413), ("18446744073709551615", 413), ("18446744073709551616", 400),
+            (String(repeating: "9", count: 100), 400),
+        ])
+    func declaredBeyondNumbers(length: String, status: Int) async throws {
+        var options = ServerOptions.testing
+        options.connections.bodyIdle = 2
+        options.connections.refusalIdle = 600
+        options.connections.drainDeadline = 600
+        try await TestServer.run(HeldBackend(), options: options) { server in
+            for expectation in ["", "Expect: 100-continue\r\n"] {
+                let head = "POST /api/sync HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\(expectation)"
+                try await RawConnection.open(server.port) { connection in
+                    try await connection.send(head + "Content-Length: \(length)\r\n\r\n")
+                    let answer = try await connection.answer()?.head ?? ""
+                    #expect(answer.hasPrefix("HTTP/1.1 \(status)"), "\(answer)")
+                }
+            }
+        }
+    }
+
+    @Test(
+        "a method that nobody knows is 405 with what the path has, not garbage",
+        arguments: [
+            ("FOO /api/sync", "POST"), ("get /health?x=y", "GET, HEAD"),
+            ("PURGE-ALL /1/boards", "GET, HEAD, POST, PUT, DELETE"),
+        ])
+    func unknownMethod(line: String, allowed: String) async throws {
+        try await TestServer.run(HeldBackend()) { server in
+            let answer = try await RawConnection.say("\(line) HTTP/1.1\r\nHost: x\r\n\r\n", to: server.port)
+            #expect(answer.hasPrefix("HTTP/1.1 405"), "\(answer)")
+            #expect(answer.lowercased().contains("\r\nallow: \(allowed.lowercased())\r\n"), "\(answer)")
+            #expect(answer.contains(#""code":"methodNotAllowed""#))
+        }
+    }
+
     @Test("a client that asks first is told to go on")
     func expectation() async throws {
         try await TestServer.run(HeldBackend()) { server in

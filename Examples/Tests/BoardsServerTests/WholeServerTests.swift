@@ -193,6 +193,22 @@ import Testing
         }
     }
 
+    @Test("HEAD of a record and of a list has the head that GET has; who is refused a method is told of it")
+    func head() async throws {
+        try await Self.run { client in
+            _ = try await client.json(.POST, "/1/boards", [:], #"{"id":"b1","name":"x"}"#)
+            for path in ["/1/boards/b1", "/1/boards"] {
+                let get = try await client.send(.GET, path)
+                let head = try await client.send(.HEAD, path)
+                #expect(get.status == 200 && head.status == 200 && head.bytes.isEmpty)
+                #expect(head.headers.first(name: "Content-Length") == "\(get.bytes.count)")
+                #expect(head.headers.first(name: "ETag") == get.headers.first(name: "ETag"))
+            }
+            let refused = try await client.send(.DELETE, "/1/boards")
+            #expect(refused.status == 405 && refused.headers.first(name: "Allow") == "GET, HEAD, POST")
+        }
+    }
+
     @Test("an event stream tells the writer's commit, with its scopes")
     func events() async throws {
         try await Self.run { client in

@@ -59,6 +59,34 @@ enum FormCoding {
         return items
     }
 
+    /// The path in the one way of writing it that encodes only what it must, since a proxy may write it in another; as it is, if
+    /// it cannot be read.
+    static func plainest(path: String) -> String {
+        var parts = path.split(separator: "/", omittingEmptySubsequences: false).map { decode(String($0)) }
+        if parts.count > 1, parts.last == "" { parts.removeLast() }
+        guard !parts.contains(nil) else { return path }
+        return parts.compactMap { $0.map { encoded($0, "%/") } }.joined(separator: "/")
+    }
+
+    /// The same of a query, its items in their order.
+    static func plainest(query: String) -> String {
+        guard let items = items(query) else { return query }
+        return items.map { encoded($0.name, "%&=+") + "=" + encoded($0.value, "%&=+") }.joined(separator: "&")
+    }
+
+    private static func encoded(_ text: String, _ reserved: String) -> String {
+        var bytes: [UInt8] = []
+        for byte in text.utf8 {
+            if reserved.utf8.contains(byte) {
+                let digits = String(byte, radix: 16, uppercase: true)
+                bytes += [UInt8(ascii: "%")] + Array(digits.utf8)
+            } else {
+                bytes.append(byte)
+            }
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
     static func decode(_ text: String, plusIsSpace: Bool = false) -> String? {
         var bytes: [UInt8] = []
         var rest = text.utf8[...]

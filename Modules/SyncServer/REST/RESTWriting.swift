@@ -26,7 +26,9 @@ struct RESTWriting {
         let replies = ReplyStore(store: store)
         if let device = try store.device(deviceName, of: account) {
             if let known = try replies.reply(device: device, key: key) {
-                guard known.digest == digest else { return Self.keyReused.reply }
+                guard known.digest == digest || known.digest == self.digest(of: request, asWritten: true) else {
+                    return Self.keyReused.reply
+                }
                 return repeated(known)
             }
             if try replies.isUsedBySync(device: device, key: key) { return Self.keyReused.reply }
@@ -60,11 +62,12 @@ struct RESTWriting {
         return ServerReply(status: known.status, headers: headers, body: known.body)
     }
 
-    private func digest(of request: RESTRequest) -> ContentDigest {
+    /// - Parameter asWritten: Path and query byte by byte: so earlier versions noted them, and a repetition may come later.
+    private func digest(of request: RESTRequest, asWritten: Bool = false) -> ContentDigest {
         var digest = ContentDigest()
         digest.add(text: request.method)
-        digest.add(text: request.path)
-        digest.add(text: request.query)
+        digest.add(text: asWritten ? request.path : FormCoding.plainest(path: request.path))
+        digest.add(text: asWritten ? request.query : FormCoding.plainest(query: request.query))
         do {
             var reader = JSONReader(request.body)
             reader.wantsStreamSafeNames = true

@@ -12,7 +12,7 @@ struct Opening {
         // By whatever name the file is opened, its companions stand beside the file itself.
         let file = FileLock.resolved(path)
         let lock = try FileLock(path: file, given: path)
-        try FileLock.refuseHardLinks(file, given: path)
+        try FileLock.checkHasOneName(file, given: path)
         let versionFile = try VersionFile(database: file)
         do {
             let queue = try DatabaseQueue(path: path, configuration: databaseConfiguration)

@@ -57,8 +57,8 @@ public struct ServerLimits: Sendable, Hashable {
     public var dirtyRecords = 1_000
     /// Bytes of one field's compact JSON.
     public var fieldBytes = 1 << 20
-    /// Scopes of one request: more than its bytes can hold, since PROTOCOL.md bounds the bytes only.
-    public var scopes = 1_000_000
+    /// Scopes of one request: the contract knows no other bound than the request's bytes.
+    public var scopes = Int.max
     /// Records of a page when the request asks for no number.
     public var usualPage = 500
     /// Records of a page, whatever the request asks for.

@@ -81,7 +81,7 @@ public struct SyncCall: Sendable, Hashable {
 
 /// A request of PROTOCOL.md, section 2, as an HTTP shell hands it over.
 public struct RESTRequest: Sendable, Hashable {
-    /// `GET`, `POST`, `PUT`, `DELETE`; others are answered with 405.
+    /// `GET`, `HEAD`, `POST`, `PUT`, `DELETE`; others are answered with 405.
     public var method: String
     /// The path with its leading slash, still percent-encoded, without the query (`/1/cards/8f2e`).
     public var path: String

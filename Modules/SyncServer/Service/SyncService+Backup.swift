@@ -25,6 +25,7 @@ extension SyncService {
         guard files.fileExists(atPath: path) else {
             throw .storage(path: path, reason: "there is no such file")
         }
+        try FileLock.checkHasOneName(path, given: path)
         guard !target.isEmpty else { throw .storage(path: target, reason: "it has no name") }
         guard !files.fileExists(atPath: target) else { throw .targetExists(path: target) }
         let source = try source(path)

@@ -8,12 +8,12 @@ extension SyncService {
     ///   - account: Whose data set; the shell knows it from the token.
     ///   - request: As it came, its body inflated.
     /// - Returns: The answer; 404 for a path that is none, 405 for a method that the path has not, 503 where the store
-    ///   failed.
+    ///   failed. `HEAD` is answered as `GET` is: the shell sends the length of the body, and not the body.
     public func rest(account: String, request: RESTRequest) -> ServerReply {
         do {
             guard let path = RESTPath(request.path, entities: configuration.entities) else { throw Problem.notFound }
             switch (request.method, path) {
-            case ("GET", _):
+            case ("GET", _), ("HEAD", _):
                 return try inStore { state, db in
                     let account = try self.account(account, &state, db)
                     do {
@@ -25,8 +25,8 @@ extension SyncService {
             case ("POST", .collection), ("POST", .children), ("PUT", .record), ("PUT", .child), ("DELETE", .record),
                 ("DELETE", .child):
                 return try write(account, path, request)
-            case (_, .collection), (_, .children): throw Self.notAllowed("GET, POST")
-            case (_, .record), (_, .child): throw Self.notAllowed("GET, PUT, DELETE")
+            case (_, .collection), (_, .children): throw Self.notAllowed("GET, HEAD, POST")
+            case (_, .record), (_, .child): throw Self.notAllowed("GET, HEAD, PUT, DELETE")
             }
         } catch let problem as Problem {
             return problem.reply

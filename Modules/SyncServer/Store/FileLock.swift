@@ -27,21 +27,36 @@ final class FileLock: Sendable {
         }
     }
 
-    /// Refuses a file that has several names: SQLite keeps the log of a database by its name, so what is acknowledged under one is not
-    /// seen under the other, and lost (https://www.sqlite.org/howtocorrupt.html, *Multiple links to the same file*).
-    static func refuseHardLinks(_ path: String, given: String) throws(ServiceFailure) {
-        var status = stat()
-        guard stat(path, &status) == 0, status.st_nlink > 1 else { return }
-        throw .storage(
-            path: given,
-            reason: "the file has \(status.st_nlink) names (hard links); a database is served where it has one")
+    /// The path without symbolic links; where nothing is there yet, without those that lead to where it will be made.
+    static func resolved(_ path: String) -> String {
+        var path = path
+        // As many as the system follows itself.
+        for _ in 0..<40 {
+            if let resolved = realpath(path, nil) {
+                defer { free(resolved) }
+                return String(cString: resolved)
+            }
+            guard let target = target(ofLink: path) else { return path }
+            let folder = path.lastIndex(of: "/").map { path[...$0] } ?? ""
+            path = target.hasPrefix("/") ? target : folder + target
+        }
+        return path
     }
 
-    /// The path without symbolic links; as it is where nothing is there yet.
-    static func resolved(_ path: String) -> String {
-        guard let resolved = realpath(path, nil) else { return path }
-        defer { free(resolved) }
-        return String(cString: resolved)
+    /// What a symbolic link says; `nil` for what is none.
+    private static func target(ofLink path: String) -> String? {
+        var bytes = [CChar](repeating: 0, count: Int(PATH_MAX))
+        let count = readlink(path, &bytes, bytes.count)
+        return count > 0 ? String(decoding: bytes[..<count].map(UInt8.init(bitPattern:)), as: UTF8.self) : nil
+    }
+
+    /// Refuses a file that has several names (hard links). A lock beside one of them keeps nobody from the others, and what was
+    /// committed stands in the log beside one name until it is brought into the file (Decision 480).
+    static func checkHasOneName(_ path: String, given: String) throws(ServiceFailure) {
+        var facts = stat()
+        // What is not there yet has none.
+        guard stat(path, &facts) == 0, facts.st_nlink > 1 else { return }
+        throw .severalNames(path: given)
     }
 
     deinit {

@@ -20,7 +20,7 @@ struct BodyReader: Sendable {
     /// The whole body, plain.
     func read(_ request: Request) async throws(Problem) -> Held {
         let encoding = try encoding(of: request.headers)
-        if let length = request.headers[.contentLength].flatMap({ Int($0) }), length > limits.bodyBytes {
+        if let length = request.headers[.contentLength].flatMap(RequestWords.length), length > limits.bodyBytes {
             throw .tooLarge(limits.bodyBytes)
         }
         guard vitals.held < limits.heldBytes else { throw .unavailable("The server holds too much already.") }

@@ -42,6 +42,8 @@ final class ConnectionGuard: ChannelDuplexHandler {
     private var isGoingOn = false
     private var timer: (due: Int64, task: Scheduled<Void>)?
     private var bytesLeft = 0
+    /// What is being parsed; nothing is kept of it.
+    private var arriving: ByteBuffer?
 
     init(limits: ConnectionLimits, vitals: ServerVitals, shortcut: SyncShortcut, now: NIODeadline) {
         self.vitals = vitals
@@ -74,9 +76,12 @@ final class ConnectionGuard: ChannelDuplexHandler {
         context.fireChannelInactive()
     }
 
-    /// Raw bytes came; told by ``ByteWatcher`` before they are parsed.
-    func sawBytes(_ count: Int, context: ChannelHandlerContext) {
-        phase.bytes(count, now: now(context))
+    /// Raw bytes came; told by ``ByteWatcher``, which has them parsed by `parse`.
+    func sawBytes(_ bytes: ByteBuffer, context: ChannelHandlerContext, parse: () -> Void) {
+        phase.bytes(bytes.readableBytes, now: now(context))
+        arriving = bytes
+        parse()
+        arriving = nil
     }
 
     /// The present answer goes on until somebody leaves: an event stream.
@@ -107,8 +112,9 @@ final class ConnectionGuard: ChannelDuplexHandler {
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if isBusy {
             waiting.append(.garbage(error))
-        } else if error is HTTPParserError {
-            perform(phase.garbage(now: now(context)), context: context)
+        } else if let error = error as? HTTPParserError {
+            let methods = error == .invalidMethod ? arriving.flatMap(RequestWords.methods(insteadOfUnknown:)) : nil
+            perform(phase.garbage(methods: methods, now: now(context)), context: context)
         } else {
             perform(.drop, context: context)
         }
@@ -144,7 +150,7 @@ final class ConnectionGuard: ChannelDuplexHandler {
             guard Self.namesOneHost(head), Self.isShort(head) else {
                 return perform(phase.garbage(now: now(context)), context: context)
             }
-            declaredBytes = head.headers.first(name: "content-length").flatMap { Int($0) } ?? 0
+            declaredBytes = head.headers.first(name: "content-length").flatMap(RequestWords.length) ?? 0
             // After an upgrade that nobody takes, the parser reads no further request.
             let isUpgrade = head.headers.contains(name: "upgrade")
             phase.head(isKept: head.isKeepAlive && !isUpgrade && head.method != .CONNECT, now: now(context))
@@ -366,6 +372,7 @@ final class ConnectionGuard: ChannelDuplexHandler {
         head.headers.add(name: "content-type", value: Problem.contentType)
         head.headers.add(name: "content-length", value: String(body.readableBytes))
         head.headers.add(name: "connection", value: "close")
+        for header in problem.headers { head.headers.add(name: header.name, value: header.value) }
         context.write(wrapOutboundOut(.head(head)), promise: nil)
         context.write(wrapOutboundOut(.body(.byteBuffer(body))), promise: nil)
         context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
@@ -419,7 +426,6 @@ final class ByteWatcher: ChannelInboundHandler {
     init(_ connection: ConnectionGuard) { self.connection = connection }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        connection.sawBytes(unwrapInboundIn(data).readableBytes, context: context)
-        context.fireChannelRead(data)
+        connection.sawBytes(unwrapInboundIn(data), context: context) { context.fireChannelRead(data) }
     }
 }

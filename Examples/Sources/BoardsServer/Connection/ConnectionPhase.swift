@@ -33,6 +33,8 @@ struct ConnectionPhase {
     /// Why a connection is answered by the guard itself.
     enum Refusal: Equatable {
         case malformed, headTooLarge, timeout
+        /// A method that nobody knows; what the path has instead.
+        case method(allowed: [String])
     }
 
     enum Action: Equatable {
@@ -151,9 +153,10 @@ struct ConnectionPhase {
     mutating func stream() { isStreaming = true }
 
     /// What came cannot be read as HTTP. (While an answer is in the making the caller keeps such news until its end.)
-    mutating func garbage(now: Int64) -> Action {
+    /// - Parameter methods: what the path has, if only the method is not known.
+    mutating func garbage(methods: [String]? = nil, now: Int64) -> Action {
         switch phase {
-        case .waiting: return refused(.malformed, now: now)
+        case .waiting: return refused(methods.map { .method(allowed: $0) } ?? .malformed, now: now)
         case .receiving: return answerBegan ? .drop : refused(.malformed, now: now)
         case .refusing: return releasedLast()
         case .draining: return closed(now: now)

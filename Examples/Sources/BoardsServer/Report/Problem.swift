@@ -68,6 +68,7 @@ struct Problem: Error, Equatable {
         case .headTooLarge:
             self.init(status: 431, code: "tooLarge", detail: "The request line and header fields are too large.")
         case .timeout: self = .timeout
+        case .method(let allowed): self = .methodNotAllowed(allowed.joined(separator: ", "))
         }
     }
 }

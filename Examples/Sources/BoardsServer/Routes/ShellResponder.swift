@@ -87,9 +87,8 @@ struct ShellResponder: HTTPResponder {
         guard held.bytes.isEmpty || request.headers.isJSON else {
             throw .unsupportedMediaType("A record is sent as application/json.")
         }
-        let isHead = request.method == .head
         let asked = RESTRequest(
-            method: isHead ? "GET" : request.method.rawValue, path: request.uri.path, query: request.uri.query ?? "",
+            method: request.method.rawValue, path: request.uri.path, query: request.uri.query ?? "",
             headers: Self.passed.compactMap { name in
                 request.headers[name].map { ServerReply.Header(name.rawName, $0) }
             }, body: held.bytes)
