@@ -59,7 +59,7 @@ public struct ConflictEntry: Sendable, Hashable {
     public var winner: String?
     public var rule: MergeRule
     public var atMilliseconds: Int64
-    /// How it came about: `replayed`, `lost`, `overwrote`, `lostByServer`, ….
+    /// How it came about: `replayed`, `lost`, `overwrote`, `lostByServer`, `leftOut`, ….
     public var kind: String
 
     init(_ row: Row) throws {

@@ -20,6 +20,10 @@ final class AppliedTable {
     let isReferred: Bool
     private let db: Database
     private var upserts: [Form: RawStatement] = [:]
+    /// Of the first 64 fields, those that a record has named since this value was made.
+    private var named: UInt64 = 0
+    /// Whether records were given fields that they did not name: then nothing is said of what they named.
+    var hasFilled = false
     /// Rows that are known to be there, by target entity; grows by slices and is dropped with this value.
     private var known: [String: Set<String>] = [:]
 
@@ -89,7 +93,14 @@ final class AppliedTable {
             throw error
         }
         shape.count = values.count - start
+        if isNarrow { named |= shape.mask }
         return shape
+    }
+
+    /// The fields that a record has named since this value was made; none of a table of more columns than a shape tells apart.
+    var namedFields: [String] {
+        guard !hasFilled else { return [] }
+        return entity.fields.indices.filter { named & (1 << UInt64($0 & 63)) != 0 }.map { entity.fields[$0].name }
     }
 
     /// The first record that these fields refer to and that is not here.

@@ -37,6 +37,7 @@ enum FullPass {
             try Meta.set(db, .epochPass, number)
             try db.execute(sql: "UPDATE sync_record SET version = 0")
             try Meta.set(db, .highest, 0)
+            try NamedFields.forget(db)
             try Meta.set(db, .epochSequence, ChangeRows.sequence(db))
         } else if state.isRunning, state.isOfNewEpoch {
             try Meta.set(db, .epochPass, number)

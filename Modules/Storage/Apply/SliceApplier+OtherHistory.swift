@@ -6,12 +6,47 @@ extension SliceApplier {
     /// What stayed of another history, since something of it or under it was unsent, and comes now: what the record does not name
     /// was never written in this one, and no word of an older server's is missing (seed 59411).
     func whole(_ record: ServerRecord, _ look: RecordMarks.Look) throws -> ServerRecord {
-        guard pass.isInOtherHistory, look.held?.version == 0, record.presence == .live,
-            let table = try table(record.key.entity)
-        else { return record }
+        guard record.presence == .live, let held = look.held, let table = try table(record.key.entity) else {
+            return record
+        }
+        guard pass.isInOtherHistory, held.version == 0 else {
+            let mayBeAnother =
+                pass.isRunning && !pass.journalsLosses && held.version < record.version
+                && (held.pass ?? -1) < pass.number
+            return mayBeAnother ? try wholeOfPass(record, table) : record
+        }
         var whole = record
+        table.hasFilled = true
         for field in try table.writer.dispensable(db) where record.fields[field.name] == nil {
             whole.fields[field.name] = .null
+        }
+        return whole
+    }
+
+    /// A full pass tells of no dead: what comes newer than it was here may have died since, and have been made anew. A value that it does
+    /// not name was the life's before (seeds 33849, 35793, 44871), if the server knows the field: other records have named it
+    /// (DAT-21, Decision 469). It stays in the journal all the same.
+    private func wholeOfPass(_ record: ServerRecord, _ table: AppliedTable) throws -> ServerRecord {
+        let unnamed = table.entity.fields.filter { record.fields[$0.name] == nil && !$0.isRequired }
+        guard !unnamed.isEmpty else { return record }
+        let known = try NamedFields.read(db)
+        let here = table.namedFields
+        let lacking = unnamed.filter { here.contains($0.name) || known.contains($0.name, of: table.entity.name) }
+        guard !lacking.isEmpty else { return record }
+        let before = Base.state(
+            stored: try StoredRecord.read(db, record.key),
+            changes: try hasQueue ? Base.remaining(db, of: record.key, context.schema) : [],
+            row: try table.writer.read(db, record.key.id), entity: table.entity)
+        var whole = record
+        for field in lacking {
+            guard let mine = before.fields[field.name], !mine.isNull, try !table.writer.refusesNull(db, field) else {
+                continue
+            }
+            whole.fields[field.name] = .null
+            guard before.isLive else { continue }
+            try Journal.conflict(
+                db, .leftOut, change: nil, record.key, field: field.name, mine: mine, theirs: nil, winner: "theirs",
+                rule: field.rule, at: now)
         }
         return whole
     }

@@ -24,7 +24,7 @@ final class SliceApplier {
     private var replayed: Set<RecordKey> = []
     /// Asks for the changes of one.
     var remaining: RawStatement?
-    private var tables: [String: AppliedTable] = [:]
+    private(set) var tables: [String: AppliedTable] = [:]
     let hasQueue: Bool
     var hasHeld: Bool
     /// Fields (`card.desc`) that the server's records are known to lack.
@@ -98,6 +98,7 @@ final class SliceApplier {
             try hold(record, .parent, "\(missing) is not here", waits: missing)
         }
         try marks.flush()
+        try NamedFields.note(db, tables.values)
         try Lapsed.forget(db, shownBy: records.prefix(taken))
         return taken
     }

@@ -9,6 +9,8 @@ enum Journal {
         case replayed
         /// History was replaced, and the server has another value, or nothing.
         case lostByServer
+        /// A full pass brought the record newer than it was here, and without the value.
+        case leftOut
     }
 
     /// Kinds of events in `sync_event.kind`.

@@ -53,6 +53,8 @@ enum Meta {
         case lapsed
         /// Columns without a field that an event has told of, a line each.
         case unmapped
+        /// The fields that this history's records have named, a line each (``NamedFields``).
+        case named
     }
 
     static func integer(_ db: Database, _ key: Key) throws -> Int64? {

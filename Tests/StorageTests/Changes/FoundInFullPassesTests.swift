@@ -267,4 +267,80 @@ struct FoundInFullPassesTests {
         #expect(try await f.store.restoreLost() == 1)
         #expect(try await f.claim().told == ["delete card c1"])
     }
+
+    /// A card of this device's, edited here, comes with a full pass; `isNewer`: than it was here. It names neither `closed` nor `votes`:
+    /// of these, `votes` has come before, and `closed` if another card has it.
+    private func passWithout(isNewer: Bool, isNamed: Bool, isEdited: Bool = false) async throws -> Fixture {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET closed = 1 WHERE id = 'c1'")
+        try await f.drain(from: 3)
+        if isEdited { try f.sql("UPDATE card SET name = 'Mine' WHERE id = 'c1'") }
+        try await f.store.beginFullPass(epoch: nil)
+        var other: [String: FieldValue] = ["name": "Other", "idList": "l1"]
+        if isNamed { other["closed"] = false }
+        _ = try await f.store.apply(
+            PageSlice(
+                records: [
+                    record("board", "b1", 1, ["name": "Board"]),
+                    record("list", "l1", 2, ["name": "List", "idBoard": "b1", "pos": 1.0]), record("card", "c2", 3, other),
+                    record(
+                        "card", "c1", isNewer ? 9 : 4, ["name": "Card", "idList": "l1", "pos": 1.0, "desc": "text"]),
+                ], from: 0, checkpoint: 9, epoch: Fixture.epoch))
+        #expect(try await f.store.endFullPass(confirmed: false) == .removed(0))
+        return f
+    }
+
+    @Test(
+        "Seeds 33849, 35793 and 44871: what died unheard and was made anew has no value of the life before in a field that the server knows",
+        arguments: [false, true], [false, true])
+    func madeAnewUnheard(isEdited: Bool, isNewer: Bool) async throws {
+        let f = try await passWithout(isNewer: isNewer, isNamed: true, isEdited: isEdited)
+        if isEdited {
+            let claim = try await f.claim()
+            try #require(claim.told == ["update card c1"])
+            try await f.settle((claim.keys[0], .applied(10)))
+        }
+        #expect(try f.card("name") == (isEdited ? "Mine" : "Card"))
+        #expect(try f.card("desc") == "text")
+        #expect(try f.card("closed") == (isNewer ? nil : "1"))
+        #expect(try f.card("votes") == (isNewer ? nil : "1"))
+        // A server that was put back to an older program would look the same: nothing is lost without a trace.
+        let lost = try await f.store.conflicts().filter { $0.kind == "leftOut" }
+        #expect(lost.map(\.field).sorted { $0 ?? "" < $1 ?? "" } == (isNewer ? ["closed", "votes"] : []))
+        guard let closed = lost.first(where: { $0.field == "closed" }) else { return }
+        try await f.store.restoreLoser(closed.number)
+        #expect(try f.card("closed") == "1")
+    }
+
+    @Test("DAT-21 a field that no record of the server's has named keeps its value in a full pass, too")
+    func unknownToTheServer() async throws {
+        let f = try await passWithout(isNewer: true, isNamed: false)
+        #expect(try f.card("closed") == "1")
+        #expect(try f.card("votes") == nil)
+        #expect(try await f.store.conflicts().filter { $0.kind == "leftOut" }.map(\.field) == ["votes"])
+        #expect(try await f.store.events().contains { $0.kind == "missingField" && $0.detail == "closed" })
+    }
+
+    @Test("DAT-21 what another history's records named says nothing of this one's server")
+    func knownToAnotherHistory() async throws {
+        let f = try await passWithout(isNewer: false, isNamed: true)
+        let card: [String: FieldValue] = ["name": "Card", "idList": "l1", "pos": 1.0, "desc": "text"]
+        func pass(_ epoch: String?, _ version: Int64) async throws {
+            try await f.store.beginFullPass(epoch: epoch)
+            _ = try await f.store.apply(
+                PageSlice(
+                    records: [
+                        record("board", "b1", 1, ["name": "Board"]),
+                        record("list", "l1", 2, ["name": "List", "idBoard": "b1", "pos": 1.0]),
+                        record("card", "c1", version, card),
+                    ], from: 0, checkpoint: 9, epoch: epoch ?? "e2"))
+            _ = try await f.store.endFullPass(confirmed: true)
+        }
+        try await pass("e2", 3)
+        try f.sql("UPDATE card SET closed = 1 WHERE id = 'c1'")
+        try await f.drain(from: 10)
+        try await pass(nil, 12)
+        #expect(try f.card("closed") == "1")
+    }
 }
