@@ -283,7 +283,8 @@ struct FoundInFullPassesTests {
             PageSlice(
                 records: [
                     record("board", "b1", 1, ["name": "Board"]),
-                    record("list", "l1", 2, ["name": "List", "idBoard": "b1", "pos": 1.0]), record("card", "c2", 3, other),
+                    record("list", "l1", 2, ["name": "List", "idBoard": "b1", "pos": 1.0]),
+                    record("card", "c2", 3, other),
                     record(
                         "card", "c1", isNewer ? 9 : 4, ["name": "Card", "idList": "l1", "pos": 1.0, "desc": "text"]),
                 ], from: 0, checkpoint: 9, epoch: Fixture.epoch))
