@@ -43,6 +43,18 @@ struct AssignmentTests {
         #expect(problem?.exitCode == 1)
     }
 
+    @Test(
+        "a text that is no JSON, or one that is not taken, is told with what is wrong with it, and where",
+        arguments: [
+            ("[1,]", "at byte 3, expected a value"),
+            ("[92233720368547758080]", "at byte 1, expected an integer of 64 bits, or a double"),
+            ("[{\"a\":1,\"a\":2}]", "at byte 8, expected each member once"),
+        ])
+    func noJSON(text: String, reason: String) throws {
+        let sentence = "The field “idLabels” of card must be JSON, like [\"a\",\"b\"]; “\(text)” is not: \(reason)."
+        #expect(throws: Problem(sentence)) { try card("idLabels=\(text)") }
+    }
+
     @Test("a field told twice is bad input")
     func twice() throws {
         #expect(throws: Problem("The field “name” is told twice.")) { try card("name=A", "name=B") }

@@ -29,7 +29,13 @@ struct FieldReader: Sendable {
             return .bool(flag)
         case .date: return try date(text)
         case .json:
-            guard let value = JSONText.value(text) else { throw wrong(text, "JSON, like [\"a\",\"b\"]") }
+            let value: FieldValue
+            do {
+                value = try FieldValue(json: text)
+            } catch {
+                let reason = "at byte \(error.offset), expected \(error.expected)"
+                throw wrong(text, "JSON, like [\"a\",\"b\"]", since: reason)
+            }
             return try json(value, shown: text)
         case .data: throw wrong(text, "bytes, which cannot be typed")
         }
@@ -89,8 +95,8 @@ struct FieldReader: Sendable {
         return value
     }
 
-    private func wrong(_ shown: String, _ wanted: String) -> Problem {
+    private func wrong(_ shown: String, _ wanted: String, since reason: String? = nil) -> Problem {
         let short = shown.count > 60 ? String(shown.prefix(60)) + "…" : shown
-        return Problem("\(place) must be \(wanted); “\(short)” is not.")
+        return Problem("\(place) must be \(wanted); “\(short)” is not\(reason.map { ": \($0)" } ?? "").")
     }
 }

@@ -51,6 +51,7 @@ struct SyncOutcome {
         if isInStep { return text + "\nEverything is in step." }
         text += "\nNot in step: \(unsent) unsent, \(queue.failed) set aside, \(held) held"
         if let cause { text += "; \(cause)" }
+        if held > 0 { text += "; `boards status` says what keeps back what is held" }
         if case .awaitsConfirmation = report.end { text += "; `boards sync --confirm` says yes" }
         return text + (text.hasSuffix(".") ? "" : ".")
     }
