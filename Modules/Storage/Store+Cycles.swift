@@ -10,6 +10,7 @@ extension Store {
     public func beginCycle(
         holder: String, seconds: Double, pageLimit: Int? = nil
     ) throws(StoreFailure) -> CycleOpening? {
+        try checkInPlace()
         let length = Lease.length(seconds: seconds)
         let until = now + length
         let (now, present) = (now, leaseGeneration)

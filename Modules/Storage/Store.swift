@@ -17,6 +17,11 @@ public actor Store: ThreadSharing {
     /// Whether this store found a new file, or one of no bytes, where another one was before, with all that was in it: what the
     /// server has comes with the next download, what was unsent does not.
     public nonisolated let isBegunAnew: Bool
+    /// Why commits are missing, or may be, in words, where this opening found the file without its write-ahead log, with another one,
+    /// or as an older copy of itself (PRC-15): it goes on as another device.
+    public nonisolated let missingCommits: String?
+    /// Where the file stood when it was opened; `nil` in memory.
+    private nonisolated let home: String?
     nonisolated let configuration: StoreConfiguration
     nonisolated let context: ApplyContext
     nonisolated let reading: Reading
@@ -106,12 +111,14 @@ public actor Store: ThreadSharing {
         database = opened.database
         movedAside = opened.movedAside
         isBegunAnew = opened.isBegunAnew
+        missingCommits = opened.missingCommits
+        home = Identity.home(of: opened.database.path)
         breaker = opened.breaker
         reading = Reading(opened.database, opened.breaker, configuration)
         checkpointer = opened.file.map {
             Checkpointer(path: $0, log: opened.log, isLive: configuration.isOnThreadOfItsOwn)
         }
-        noted = Identity.home(of: opened.database.path) == nil ? nil : 0
+        noted = home == nil ? nil : 0
         slicePace = SlicePace(most: configuration.longestSlice)
         self.schema = schema
         self.configuration = configuration
@@ -318,6 +325,22 @@ public actor Store: ThreadSharing {
     /// One read transaction.
     func look<T>(_ doing: String, _ body: (Database) throws -> T) throws(StoreFailure) -> T {
         do { return try reading(body) } catch { throw failure(error, doing) }
+    }
+
+    /// Whether the file under the path is the one that is open here, and no operation found it corrupt: two questions to the file
+    /// system. A file in memory is always in place.
+    public nonisolated var standing: FileStanding {
+        guard let home else { return .inPlace }
+        if Identity.home(of: database.path) != home { return .replaced }
+        return CorruptionMark(database: database.path).isSet ? .foundCorrupt : .inPlace
+    }
+
+    /// Before anything is sent or taken: what came of it would stand in a file that nobody opens again.
+    func checkInPlace() throws(StoreFailure) {
+        guard standing == .replaced else { return }
+        throw StoreFailure(
+            kind: .refused,
+            message: "The database \(database.path) was moved, removed or replaced while it was open: open it anew.")
     }
 
     /// The failure; one that says that the file is corrupt makes the next opening look it through.

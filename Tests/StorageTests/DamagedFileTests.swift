@@ -96,6 +96,68 @@ struct DamagedFileTests {
     }
 
     @Test(
+        "PRC-14 an index lacks a row of its table: a small file's next opening finds it, a large one's once somebody met it",
+        arguments: [10, 5_000])
+    func index(boards: Int) async throws {
+        let (file, keys, pageSize) = try await closedFile(boards: boards)
+        let root = try await DatabaseQueue(path: file.path).read { db in
+            try Int.fetchOne(db, sql: "SELECT rootpage FROM sqlite_schema WHERE name = 'sync_change_record'") ?? 0
+        }
+        let start = (root - 1) * pageSize
+        let page = try Data(contentsOf: URL(fileURLWithPath: file.path))[start..<start + pageSize]
+        let place = try #require(page.firstRange(of: Data("mine".utf8))).lowerBound
+        try edit(file, at: place, { Data([$0[$0.startIndex] ^ 1]) }, count: 1)
+
+        let isLarge = try size(file) > 4 << 20
+        #expect(isLarge == (boards > 1_000))
+        if isLarge {
+            let f = try Fixture(file: file)
+            #expect(f.store.movedAside == nil)
+            try await f.store.close()
+            CorruptionMark(database: file.path).set()
+        }
+        let next = try Fixture(file: file, seed: 8)
+        let old = try #require(next.store.movedAside)
+        #expect(FileManager.default.fileExists(atPath: old))
+        #expect(try await queued(next.store) == keys)
+        #expect(try await next.store.integrityProblems().isEmpty)
+        #expect(next.store.standing == .inPlace)
+        try await next.store.close()
+    }
+
+    @Test(
+        "PRC-14 a store whose file was moved, removed or replaced says so, and begins no cycle in it",
+        arguments: [true, false])
+    func replaced(hasAnother: Bool) async throws {
+        let f = try Fixture()
+        #expect(f.store.standing == .inPlace)
+        #expect(try await f.store.beginCycle(holder: "h", seconds: 30) != nil)
+        CorruptionMark(database: f.file.path).set()
+        #expect(f.store.standing == .foundCorrupt)
+        CorruptionMark(database: f.file.path).remove()
+        for suffix in ["-wal", "-shm", ""] {
+            try FileManager.default.moveItem(atPath: f.file.path + suffix, toPath: f.file.path + "-old" + suffix)
+        }
+        let other = hasAnother ? try Fixture(file: f.file, seed: 8) : nil
+        #expect(f.store.standing == .replaced)
+        let failure = await #expect(throws: StoreFailure.self) {
+            try await f.store.beginCycle(holder: "h", seconds: 30)
+        }
+        #expect(failure?.kind == .refused && failure?.message.contains("open it anew") == true)
+        try other?.sql("INSERT INTO board (id, name) VALUES ('b1', 'A')")
+        try await f.store.close()
+        // What closes there takes nothing of the other's along.
+        if let other {
+            #expect(other.store.standing == .inPlace)
+            try await other.store.close()
+            let last = try Fixture(file: f.file, seed: 9)
+            #expect(try await queued(last.store).count == 1)
+            #expect(last.store.missingCommits == nil)
+            try await last.store.close()
+        }
+    }
+
+    @Test(
         "PRC-14 a file that is cut, or whose list of free pages is damaged: never refused twice, moved and not deleted",
         arguments: Damage.allCases)
     func cutOrBent(_ damage: Damage) async throws {

@@ -102,6 +102,7 @@ struct OpeningTests {
         let h = try Fixture(file: f.file, seed: 8)
         #expect(try await h.store.position().deviceID != device)
         #expect(try await h.store.events().map(\.kind) == ["newDevice"])
+        #expect(h.store.missingCommits == "The file is an older copy of itself; what was committed since is missing.")
     }
 
     @Test("PRC-14 a file that is no database is moved aside, never deleted")

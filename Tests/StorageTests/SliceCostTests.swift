@@ -33,9 +33,4 @@ struct SliceCostTests {
         #expect(await brought.checkpointer?.worksBeside == false)
         try await brought.close()
     }
-
-    /// Runs what it is given where it is given it.
-    private final class Inline: SerialExecutor {
-        func enqueue(_ job: UnownedJob) { job.runSynchronously(on: asUnownedSerialExecutor()) }
-    }
 }

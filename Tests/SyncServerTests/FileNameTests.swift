@@ -67,4 +67,33 @@ struct FileNameTests {
         #expect(!files.fileExists(atPath: target))
         try files.removeItem(atPath: other)
     }
+
+    @Test(
+        "a server whose file was removed or replaced acknowledges nothing any more, and is not healthy",
+        arguments: [true, false])
+    func removed(hasAnother: Bool) throws {
+        let server = try TestServer()
+        try server.sync("d", [server.create("k1", 1, "board", "b1")])
+        try server.service.checkHealth()
+        let copy = try Data(contentsOf: URL(fileURLWithPath: server.path))
+        try files.moveItem(atPath: server.path, toPath: server.path + "-old")
+        if hasAnother { try copy.write(to: URL(fileURLWithPath: server.path)) }
+        #expect(try server.send("d", [server.create("k2", 2, "board", "b2")], from: 1).status == 503)
+        #expect(throws: ServiceFailure.self) { try server.service.checkHealth() }
+        // Put back, it is what it was.
+        if hasAnother { try files.removeItem(atPath: server.path) }
+        try files.moveItem(atPath: server.path + "-old", toPath: server.path)
+        try server.sync("d", [server.create("k2", 2, "board", "b2")], from: 1)
+        #expect(try server.sync("e").records.count == 2)
+    }
+
+    @Test("a folder is no server's file, and is not said to have another name")
+    func folder() throws {
+        let server = try TestServer()
+        let folder = server.folder.path + "/folder"
+        try files.createDirectory(atPath: folder, withIntermediateDirectories: false)
+        #expect(throws: ServiceFailure.storage(path: folder, reason: "is a folder")) {
+            try opened(folder, beside: server)
+        }
+    }
 }

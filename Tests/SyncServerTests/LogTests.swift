@@ -12,7 +12,8 @@ struct LogTests {
         func make() throws {
             made += 1
             let text = FieldValue.string(String(repeating: "x", count: 100_000))
-            try server.sync("d", [server.create("k\(made)", Int64(made), "board", "b\(made)", ["name": text])])
+            let create = server.create("k\(made)", Int64(made), "board", "b\(made)", ["name": text])
+            try server.sync("d", [create], from: Int64(made - 1))
         }
         #expect(!server.service.isLogLong)
         server.service.bringLogIn()

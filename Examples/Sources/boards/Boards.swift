@@ -31,7 +31,10 @@ struct Boards: AsyncParsableCommand {
     static func main() async {
         // SQLite counts every allocation under one lock of the process, and nobody asks here. Only before its first use.
         _ = boards_sqlite_count_memory(0)
-        let status = await Program.run(Self.self, Array(CommandLine.arguments.dropFirst()))
-        Program.exit(status)
+        guard let arguments = Program.arguments() else {
+            Console.complain("An argument is not UTF-8.")
+            Program.exit(2)
+        }
+        Program.exit(await Program.run(Self.self, arguments))
     }
 }

@@ -12,6 +12,8 @@ struct GlobalOptions: ParsableArguments {
 
     func validate() throws {
         if data == "" { throw ValidationError("--data needs a folder's name.") }
+        // Also where nothing is sent: what is wrong in one command is wrong in each.
+        do { _ = try bearer() } catch { throw ValidationError(error.sentence) }
     }
 
     /// The folder of the database.

@@ -9,6 +9,7 @@ enum Program {
     /// - Returns: 0 done, 1 failed or bad input, 2 wrong arguments, 3 from `sync` alone.
     static func run(_ root: any AsyncParsableCommand.Type, _ arguments: [String]) async -> Int32 {
         do {
+            try checkHelp(root, arguments)
             var command = try await root.asyncParseAsRoot(arguments)
             if var asynchronous = command as? any AsyncParsableCommand {
                 try await asynchronous.run()
@@ -19,6 +20,27 @@ enum Program {
         } catch {
             return report(error, root)
         }
+    }
+
+    /// The parser's own `help` shows the program's help for a command that is none.
+    private static func checkHelp(_ root: any AsyncParsableCommand.Type, _ arguments: [String]) throws(Problem) {
+        guard arguments.first == "help", let name = arguments.dropFirst().first, !name.hasPrefix("-") else { return }
+        let names = root.configuration.subcommands.map { $0._commandName }
+        guard !names.contains(name), name != "help" else { return }
+        throw .usage("There is no command “\(name)”; `\(root._commandName) --help` lists them.")
+    }
+
+    /// The arguments of this process.
+    /// - Returns: `nil` where one is not UTF-8: Swift would repair it, and another text would be written, or another folder made.
+    static func arguments() -> [String]? {
+        var found: [String] = []
+        for index in 1..<max(Int(CommandLine.argc), 1) {
+            guard let bytes = CommandLine.unsafeArgv[index], let text = String(validatingCString: bytes) else {
+                return nil
+            }
+            found.append(text)
+        }
+        return found
     }
 
     /// Leaves the process at once with this status.

@@ -212,6 +212,20 @@ struct CommandTests {
         #expect(try await shop.on("A", "show").lines.count == 10)
     }
 
+    @Test("an unknown command's help, a token with spaces where nothing is sent, a truth in a set: each is refused")
+    func refusedArguments() async throws {
+        let help = try await shop.boards(["help", "bogus"])
+        #expect(help.status == 2 && help.complaint.contains("no command “bogus”"))
+        #expect(try await shop.boards(["help", "show"]).status == 0)
+        #expect(try await shop.boards(["help"]).status == 0)
+        let token = try await shop.on("A", "show", "--token", "a b")
+        #expect(token.status == 2 && token.complaint.contains("visible ASCII") && !token.complaint.contains("a b"))
+        let board = try await shop.ok("A", "add", "board", "name=B")
+        let list = try await shop.ok("A", "add", "list", "name=L", "idBoard=\(board)")
+        let set = try await shop.on("A", "add", "card", "name=C", "idList=\(list)", "idLabels=[true]")
+        #expect(set.status == 1 && set.complaint.contains("an array of texts or numbers"))
+    }
+
     @Test("QUE-14 a queue of several parts is one JSON value, in its order, and a line for each change")
     func longQueue() async throws {
         let board = try await shop.ok("A", "add", "board", "name=Garden")

@@ -38,4 +38,39 @@ struct WatchTests {
         #expect(watch.terminationStatus == 0, "\(said)")
         #expect(server.stop() == 0)
     }
+
+    @Test(
+        "a database that is removed, or found damaged, while it is watched is opened anew: what is written then is sent"
+    )
+    func replaced() async throws {
+        let server = try await ServerProcess(shop)
+        try await shop.ok("a", "add", "board", "name=first")
+        try await shop.ok("a", "--server", server.url, "sync", "--timeout", "300")
+        let complaint = shop.file("watch.err")
+        let watch = try shop.process(
+            ["--data", shop.file("b"), "--server", server.url, "sync", "--watch"], output: shop.file("watch.out"),
+            complaint: complaint)
+        let pipe = Pipe()
+        watch.standardOutput = pipe
+        try watch.run()
+        func line() -> String { String(decoding: pipe.fileHandleForReading.availableData, as: UTF8.self) }
+        #expect(line().contains("received 1"))
+        let file = shop.file("b") + "/boards.sqlite"
+        for suffix in ["", "-wal", "-shm"] { try FileManager.default.removeItem(atPath: file + suffix) }
+        try await shop.ok("b", "add", "board", "name=second")
+        // The first board comes again; the second goes out in the same cycle or in another one.
+        var said = ""
+        while !said.contains("sent 1") {
+            let next = line()
+            guard !next.isEmpty else { break }
+            said += next
+        }
+        #expect(said.contains("sent 1"), "\(said)")
+        try FileManager.default.removeItem(atPath: shop.file("b"))
+        watch.waitUntilExit()
+        let complained = try String(contentsOfFile: complaint, encoding: .utf8)
+        #expect(watch.terminationStatus == 1)
+        #expect(complained.contains("is gone: it was moved or removed while it was watched."), "\(complained)")
+        #expect(server.stop() == 0)
+    }
 }

@@ -6,6 +6,8 @@ struct CorruptionMark {
 
     init(database: String) { path = database + "-corrupt" }
 
+    var isSet: Bool { FileManager.default.fileExists(atPath: path) }
+
     func set() { _ = FileManager.default.createFile(atPath: path, contents: Data()) }
 
     func remove() {

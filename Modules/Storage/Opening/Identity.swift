@@ -15,6 +15,8 @@ enum Identity {
         var openings: Int64
         /// Nothing was in the file, and another was here before.
         var isBegunAnew: Bool
+        /// Why commits may be missing, where they may by what happened to the file itself.
+        var missingCommits: String?
     }
 
     /// Checks the file in the transaction that opens it.
@@ -30,30 +32,23 @@ enum Identity {
     ) throws -> Checked {
         let home = home(of: path)
         let generation = try Meta.integer(db, .generation) ?? 0
-        let (noted, sent) = note.read()
+        let beside = note.read()
         // Above both, so that the copy and what it was copied from part for good.
-        let next = min(max(generation, noted ?? 0), .max - 1) + 1
+        let next = min(max(generation, beside.openings ?? 0), .max - 1) + 1
         try Meta.set(db, .generation, next)
         guard let device = try Meta.text(db, .device) else {
             try Meta.set(db, .device, Clock.key(db))
             try Meta.set(db, .home, home)
             try noteInstallation(db, path, installation)
             try SystemStart.note(db, start)
-            return Checked(openings: next, isBegunAnew: try noteBeginning(db, path, noted, now: now))
+            return Checked(openings: next, isBegunAnew: try noteBeginning(db, path, beside.openings, now: now))
         }
         let earlier = try Meta.text(db, .home)
+        var missingCommits: String?
         if let home, let earlier, home != earlier {
             try renew(db, from: device, home: home, why: "The file is a copy.", now: now)
-        } else if let noted, generation < noted {
-            try renew(db, from: device, home: home, why: "The file is an older copy of itself.", now: now)
-        } else if let sent, sent.device == device, try ChangeRows.sequence(db) < sent.sequence {
-            let why = "The file is an older copy of itself: it sent change \(sent.sequence), and does not know it."
-            try renew(db, from: device, home: home, why: why, now: now)
-        } else if home != nil, log == .lost {
-            let why = "The file's write-ahead log is gone; the last commits may be missing."
-            try renew(db, from: device, home: home, why: why, now: now)
-        } else if home != nil, log == .other {
-            let why = "The file's write-ahead log is another one; the last commits may be missing."
+        } else if let why = try missing(db, device, generation, beside, log, hasHome: home != nil) {
+            missingCommits = why
             try renew(db, from: device, home: home, why: why, now: now)
         } else if home != nil, try isElsewhere(db, path, installation) {
             try renew(db, from: device, home: home, why: "The file was restored from a backup.", now: now)
@@ -65,7 +60,26 @@ enum Identity {
         }
         try noteInstallation(db, path, installation)
         try SystemStart.note(db, start)
-        return Checked(openings: next, isBegunAnew: false)
+        return Checked(openings: next, isBegunAnew: false, missingCommits: missingCommits)
+    }
+
+    /// Why the last commits are missing in the file, or may be, by what is noted beside it and what was found of its log.
+    private static func missing(
+        _ db: Database, _ device: String, _ generation: Int64, _ beside: (openings: Int64?, sent: DeviceNote.Sent?),
+        _ log: LogMark.Found, hasHome: Bool
+    ) throws -> String? {
+        if let openings = beside.openings, generation < openings {
+            return "The file is an older copy of itself; what was committed since is missing."
+        }
+        if let sent = beside.sent, sent.device == device, try ChangeRows.sequence(db) < sent.sequence {
+            return "The file is an older copy of itself: it sent change \(sent.sequence), and does not know it."
+        }
+        guard hasHome else { return nil }
+        return switch log {
+        case .lost: "The file's write-ahead log is gone; the last commits may be missing."
+        case .other: "The file's write-ahead log is another one; the last commits may be missing."
+        case .asLeft: nil
+        }
     }
 
     /// A file that knows no device, where one was opened before: that one was emptied, or taken away, with all that it held. There is

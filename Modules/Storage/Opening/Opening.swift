@@ -58,6 +58,8 @@ enum Opening {
         var movedAside: String?
         /// Another file was here before, and nothing of it is left.
         var isBegunAnew = false
+        /// Why commits may be missing in the file.
+        var missingCommits: String?
     }
 
     /// Opens a file and makes it ready; one that is corrupt is moved aside, and a new one begun with what can be saved.
@@ -139,14 +141,15 @@ enum Opening {
     /// Below this size the whole file is looked through when it opens; above it, only after an operation found it corrupt.
     private static let checkedBytes = 4 << 20
 
-    /// - Parameter log: pages of another one may stand between those of the file; then indices are compared with their tables, too.
+    /// Indices are compared with their tables, too: what stands in one alone, or misses there, is no error to who reads by it
+    /// ([Decision 470](../../../Docs/Decisions/0470-an-index-is-part-of-the-file.md)).
+    /// - Parameter log: pages of another one may stand between those of the file.
     static func check(_ read: Reading, _ path: String, _ log: LogMark.Found = .asLeft) throws(StoreFailure) {
-        let isSuspect = log == .other || FileManager.default.contents(atPath: path + "-corrupt") != nil
+        let isSuspect = log == .other || CorruptionMark(database: path).isSet
         guard isSuspect || FileEnd.size(path) < checkedBytes, path != ":memory:" else { return }
         let found: String?
         do {
-            let pragma = log == .other ? "integrity_check" : "quick_check"
-            found = try read { try String.fetchOne($0, sql: "PRAGMA main.\(pragma)(1)") }
+            found = try read { try String.fetchOne($0, sql: "PRAGMA main.integrity_check(1)") }
         } catch {
             throw StoreFailure(error, while: "checking the database")
         }
@@ -206,7 +209,9 @@ enum Opening {
             }
             if Identity.home(of: database.path) != nil { note.note(openings: checked.openings) }
             try Remnants.finish(read)
-            return Opened(database: database, context: context, isBegunAnew: checked.isBegunAnew)
+            return Opened(
+                database: database, context: context, isBegunAnew: checked.isBegunAnew,
+                missingCommits: checked.missingCommits)
         } catch {
             throw StoreFailure(error, while: "opening the database")
         }

@@ -31,8 +31,9 @@ struct Opening {
                 }
                 try versionFile.write(handedOut)
                 return SyncService.State(
-                    lock: lock, versionFile: versionFile, queue: queue, store: store, epoch: epoch,
-                    handedOut: handedOut)
+                    lock: lock, file: file, place: FilePlace(file), versionFile: versionFile, queue: queue,
+                    store: store,
+                    epoch: epoch, handedOut: handedOut)
             }
         } catch let failure as ServiceFailure {
             throw failure

@@ -26,6 +26,9 @@ public final class SyncService: Sendable {
     /// What is there while the service is open.
     struct State {
         let lock: FileLock
+        /// The file itself, by whatever name it was opened.
+        let file: String
+        let place: FilePlace?
         let versionFile: VersionFile
         let queue: DatabaseQueue
         let store: ServerStore
@@ -108,6 +111,10 @@ public final class SyncService: Sendable {
             return try state.with { state in
                 guard var open = state else { throw ServiceFailure.closed }
                 defer { state = open }
+                guard FilePlace(open.file) == open.place else {
+                    throw ServiceFailure.storage(
+                        path: path, reason: "was moved, removed or replaced while the server had it open")
+                }
                 return try open.queue.writeWithoutTransaction { db in try body(&open, db) }
             }
         } catch let failure as ServiceFailure {

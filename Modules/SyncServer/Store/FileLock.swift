@@ -55,7 +55,9 @@ final class FileLock: Sendable {
     static func checkHasOneName(_ path: String, given: String) throws(ServiceFailure) {
         var facts = stat()
         // What is not there yet has none.
-        guard stat(path, &facts) == 0, facts.st_nlink > 1 else { return }
+        guard stat(path, &facts) == 0 else { return }
+        guard facts.st_mode & S_IFMT != S_IFDIR else { throw .storage(path: given, reason: "is a folder") }
+        guard facts.st_nlink > 1 else { return }
         throw .severalNames(path: given)
     }
 

@@ -20,6 +20,11 @@ final class TestFile {
     }
 }
 
+/// Runs what it is given where it is given it: for a store that one task alone asks.
+final class Inline: SerialExecutor {
+    func enqueue(_ job: UnownedJob) { job.runSynchronously(on: asUnownedSerialExecutor()) }
+}
+
 /// Boards, lists, cards: one parent each; a card also refers to another card, which is no parent.
 func boardSchema(refusal: RefusalRule = .revert) throws -> Schema {
     try Schema([

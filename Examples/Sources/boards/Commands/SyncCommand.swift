@@ -1,5 +1,6 @@
 import ArgumentParser
 import Ferry
+import Foundation
 import SyncCore
 
 struct SyncCommand: AsyncParsableCommand {
@@ -58,15 +59,14 @@ struct SyncCommand: AsyncParsableCommand {
             let journal = try await device.store.conflicts(limit: 1).first?.number ?? 0
             let engine = connection.engine(device.store)
             if confirm { try await engine.confirmRemoval() }
-            let summary: SyncSummary
             switch mode {
             case .once:
-                summary = try await engine.sync(for: .seconds(timeout ?? 60) - spent)
+                let summary = try await engine.sync(for: .seconds(timeout ?? 60) - spent)
+                outcome = try await SyncOutcome(summary, lostByServer: device.store.lostByServer(after: journal))
             case .watch:
-                let watcher = Watcher(engine: engine, store: device.store, isJSON: json)
-                summary = try await watcher.run(for: timeout.map { .seconds($0) - spent })
+                outcome = try await watch(
+                    device, engine, connection, until: timeout.map { began + .seconds($0) }, journal)
             }
-            outcome = try await SyncOutcome(summary, lostByServer: device.store.lostByServer(after: journal))
         } catch {
             await connection.close()
             throw error
@@ -74,5 +74,33 @@ struct SyncCommand: AsyncParsableCommand {
         await connection.close()
         Console.print(json ? JSONText.text(outcome.json) : outcome.sentence)
         guard outcome.isInStep else { throw ExitCode(3) }
+    }
+
+    /// Watches until it is over; a database that was moved, replaced or found damaged meanwhile is opened anew, as the next command
+    /// would open it.
+    private func watch(
+        _ first: Device, _ engine: SyncEngine, _ connection: Connection, until end: ContinuousClock.Instant?,
+        _ journal: Int64
+    ) async throws -> SyncOutcome {
+        var (device, engine, journal) = (first, engine, journal)
+        var total = CycleReport()
+        while true {
+            let watcher = Watcher(engine: engine, store: device.store, isJSON: json)
+            let watched = try await watcher.run(for: end.map { max(ContinuousClock.now.duration(to: $0), .zero) })
+            total.add(watched.report)
+            guard watched.needsOpening else { break }
+            if device.store.standing == .replaced, !FileManager.default.fileExists(atPath: global.folder) {
+                throw Problem("The folder “\(global.folder)” is gone: it was moved or removed while it was watched.")
+            }
+            // What is damaged or gone need not close; the file is nobody's any more.
+            do { try await device.store.close() } catch { Console.complain("\(error)") }
+            device = try await Device.open(global)
+            journal = try await device.store.conflicts(limit: 1).first?.number ?? 0
+            engine = connection.engine(device.store)
+        }
+        let (queue, held) = (try await device.store.summary(), try await device.store.position().held)
+        return SyncOutcome(
+            SyncSummary(report: total, queue: queue, held: held),
+            lostByServer: try await device.store.lostByServer(after: journal))
     }
 }

@@ -85,8 +85,8 @@ struct FieldReader: Sendable {
         guard case .array(let elements) = value else { throw wrong(shown, "an array, like [\"a\",\"b\"]") }
         for (index, element) in elements.enumerated() {
             switch element {
-            case .array, .object, .null, .data: throw wrong(shown, "an array of texts or numbers")
-            case .bool, .int, .double, .string:
+            case .array, .object, .null, .data, .bool: throw wrong(shown, "an array of texts or numbers")
+            case .int, .double, .string:
                 guard !elements[..<index].contains(where: element.isSame(as:)) else {
                     throw wrong(shown, "an array without repetitions")
                 }

@@ -43,6 +43,8 @@ struct Device {
             Console.complain(
                 "The database that was here is gone, with what was unsent in it; a new one was begun. "
                     + "The next sync brings what the server has.")
+        } else if let why = device.store.missingCommits {
+            Console.complain("\(why) This device goes on as another one; the next sync brings what the server has.")
         }
         return device
     }

@@ -2,15 +2,25 @@ import Ferry
 import SyncCore
 import UnixSignals
 
-/// `sync --watch`: the engine runs by itself until somebody interrupts it, or the time is over.
+/// `sync --watch`: the engine runs by itself until somebody interrupts it, or the time is over, or the database that stands under
+/// its path is another one.
 struct Watcher {
     let engine: SyncEngine
     let store: Store
     /// Whether nothing may be printed but the one value at the end.
     let isJSON: Bool
 
-    /// Runs, tells of each cycle that moved something, and sums up.
-    func run(for limit: Duration?) async throws -> SyncSummary {
+    /// What came of it.
+    struct Watched {
+        /// All cycles together.
+        var report = CycleReport()
+        /// The database is to be opened anew: another one stands there, or an operation found it damaged.
+        var needsOpening = false
+    }
+
+    /// Runs, tells of each cycle that moved something, and adds them up.
+    func run(for limit: Duration?) async throws -> Watched {
+        let found = store.standing
         let interrupts = await UnixSignalsSequence(trapping: .sigint, .sigterm)
         let events = await engine.events()
         let total = try await withThrowingTaskGroup(of: Ended.self) { group in
@@ -24,8 +34,7 @@ struct Watcher {
                 return .interruption
             }
             group.addTask {
-                await noticeOthers()
-                return .interruption
+                await noticeOthers(since: found) ? .otherFile : .interruption
             }
             if let limit {
                 group.addTask {
@@ -34,38 +43,45 @@ struct Watcher {
                     return .interruption
                 }
             }
-            var total = CycleReport()
+            var total = Watched()
             for try await ended in group {
                 switch ended {
                 case .interruption: await engine.stop()
+                case .otherFile:
+                    total.needsOpening = true
+                    await engine.stop()
                 case .engine: group.cancelAll()
-                case .told(let report): total = report
+                case .told(let report): total.report = report
                 }
             }
             return total
         }
-        return SyncSummary(report: total, queue: try await store.summary(), held: try await store.position().held)
+        return total
     }
 
     /// Wakes the engine for what other processes wrote: it hears of this one's writes only.
     ///
     /// Looks ten times a second, which costs one small read; returns when the task is cancelled.
-    private func noticeOthers() async {
+    /// - Parameter found: how the file stood at the beginning: damage that an opening could not mend is no reason for another one.
+    /// - Returns: whether the database is to be opened anew.
+    private func noticeOthers(since found: FileStanding) async -> Bool {
         var known = QueueSummary()
         while true {
+            let standing = store.standing
+            if standing == .replaced || standing != found { return true }
             // A failing database is the next cycle's to tell.
             if let queue = try? await store.summary() {
                 let isNew = queue.pending > known.pending || queue.oldestMilliseconds != known.oldestMilliseconds
                 if isNew, queue.pending > 0 { await engine.trigger(.localWrite) }
                 known = queue
             }
-            do { try await Task.sleep(for: .milliseconds(100)) } catch { return }
+            do { try await Task.sleep(for: .milliseconds(100)) } catch { return false }
         }
     }
 
     /// Which of the tasks of a watch came to its end.
     private enum Ended: Sendable {
-        case engine, interruption
+        case engine, interruption, otherFile
         case told(CycleReport)
     }
 
