@@ -64,7 +64,15 @@ enum FullPass {
     }
 
     /// All of it comes again, or is not there any more, but for what only unsent changes make.
+    ///
+    /// A row that only what is unsent under it keeps goes with that, whatever the pass brings: nothing else would say so (seed 63495).
     private static func forgetHeld(_ db: Database) throws {
+        try db.execute(
+            sql: """
+                UPDATE sync_held SET version = 0
+                WHERE version > 0 AND reason = ? AND json_extract(record, '$.deleted')
+                AND NOT EXISTS (SELECT 1 FROM sync_record WHERE entity = sync_held.entity AND id = sync_held.id)
+                """, arguments: [HeldRecord.Reason.unsent.rawValue])
         try db.execute(
             sql: """
                 DELETE FROM sync_held WHERE version > 0

@@ -254,18 +254,27 @@ struct RecordWork {
 
     /// Later changes that were never sent go from what was there before this one.
     private mutating func goAround(_ change: StoredChange, from index: Int, mayBeDone: Bool = false) {
+        // Where it may be done, what was written over it says what it said: over either, that is what the user meant. From before it a
+        // set's difference would be another one, and lose what it takes out (seed 60843).
+        guard !mayBeDone || change.operation == .delete else {
+            if change.operation == .create { noteDelete(behind: change, from: index) }
+            return
+        }
         switch change.operation {
         case .delete: reviveAfter(change, at: index, mayBeDone: mayBeDone)
         case .create:
-            // A delete behind it took what the row showed, and gives that back where it is taken back itself (seed 60979); the base says
-            // that the server had none of it, also where a page leaves a field out (seed 61621).
-            if changes.dropFirst(index).first(where: { $0.operation != .update })?.operation == .delete {
-                base.fillNulls(of: change)
-            }
+            noteDelete(behind: change, from: index)
             for name in change.fields.keys { rebase(name, onto: nil, from: index) }
         case .update:
             for (name, delta) in change.fields { rebase(name, onto: delta.old ?? .null, from: index) }  // any order
         }
+    }
+
+    /// A delete behind a create took what the row showed, and gives that back where it is taken back itself (seed 60979); the base says
+    /// that the server had none of it, also where a page leaves a field out (seed 61621).
+    private mutating func noteDelete(behind create: StoredChange, from index: Int) {
+        guard changes.dropFirst(index).first(where: { $0.operation != .update })?.operation == .delete else { return }
+        base.fillNulls(of: create)
     }
 
     /// A change comes in at its place, with deltas from what stands before it there.

@@ -205,6 +205,16 @@ struct Ledger {
         return key
     }
 
+    /// Whether a create of the record was given up here; the server may have one by somebody else all the same (seed 73421).
+    func gaveUp(_ record: RecordKey) -> Bool {
+        (byRecord[record] ?? []).contains { key in
+            guard entries[key]?.operation == .create else { return false }
+            return [key, successor(of: key), heir(of: key)].contains {
+                fates[$0] == .cancelled || fates[$0] == .discarded
+            }
+        }
+    }
+
     /// Whether any change of the record up to a sequence says something of a field, or this very value; a create says something
     /// of all.
     func names(_ field: String, _ value: FieldValue?, in record: RecordKey, upTo sequence: Int64) -> Bool {

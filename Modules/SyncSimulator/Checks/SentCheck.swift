@@ -44,7 +44,8 @@ struct SentCheck {
     /// Where a change that took others in does not say what was written last of each field, in words.
     /// - Parameters:
     ///   - written: all that went into it, in the order of writing.
-    ///   - isGivenUp: whether a record never came to the server, and will not: a create that was under it goes where its record shows (seed 5096).
+    ///   - isGivenUp: whether a record never came to the server, and will not, or was given up here: a create that was under it goes where
+    ///     its record shows (seed 5096).
     func losses(
         _ written: [Ledger.Entry], _ sent: Change, isGivenUp: (RecordKey) -> Bool = { _ in false }
     ) -> [String] {

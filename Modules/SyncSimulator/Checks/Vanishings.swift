@@ -9,6 +9,8 @@ struct Vanishings {
     /// What a look found.
     private struct Seen {
         var rows: Rows
+        /// Rows that only what was unsent under them kept: the server's word that they are gone is older than the look.
+        var kept: Set<RecordKey>
         var epoch: String?
         var pass: Int64
         var isInFullPass: Bool
@@ -40,14 +42,16 @@ struct Vanishings {
     ) -> [RecordKey] {
         defer {
             last = Seen(
-                rows: facts.rows, epoch: facts.epoch, pass: facts.pass, isInFullPass: facts.isInFullPass,
+                rows: facts.rows, kept: facts.heldForUnsent, epoch: facts.epoch, pass: facts.pass,
+                isInFullPass: facts.isInFullPass,
                 scopes: facts.scopes)
         }
         guard let last, last.epoch == facts.epoch, last.pass == facts.pass, !last.isInFullPass, !facts.isInFullPass
         else { return [] }
         let gone = last.rows.rows.keys.filter { facts.rows.rows[$0] == nil }
         return gone.filter { key in
-            !told.contains(key) && !facts.held.contains(key) && !isOver(key, ledger, refused)
+            !told.contains(key) && !last.kept.contains(key) && !facts.held.contains(key)
+                && !isOver(key, ledger, refused)
                 && !parents(of: key, in: last.rows, schema).contains { facts.rows.rows[$0] == nil }
                 && !isOut(key, last, facts, schema) && !isNotHeld(key)
         }.sorted()
@@ -58,7 +62,9 @@ struct Vanishings {
         (ledger.byRecord[key] ?? []).contains { change in
             switch ledger.entries[change]?.operation {
             case .delete: true
-            case .create: ledger.fates[change] != nil || refused.contains(change)
+            // It may stand in the queue within another change, which was given up (seed 70928).
+            case .create:
+                [change, ledger.heir(of: change)].contains { ledger.fates[$0] != nil || refused.contains($0) }
             case .update, nil: false
             }
         }

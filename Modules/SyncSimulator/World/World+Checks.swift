@@ -21,7 +21,7 @@ extension World {
         let making = sent.isEmpty ? [] : Set(facts.queue.lazy.filter { $0.operation == 0 }.map(\.record))
         for each in sent {
             let losses = check.losses(each.written, each.sent) {
-                !record.created.contains($0) && !making.contains($0)
+                !record.created.contains($0) && !making.contains($0) || ledgers[index].gaveUp($0)
             }
             for loss in losses {
                 record.violate("I1", "device \(index) sends \(each.sent.id), \(each.sent.record), \(loss)")
