@@ -84,6 +84,12 @@ import Testing
         var changed = failure(.history, code: "epochChanged")
         changed.epoch = "e-2"
         #expect(other.failed(changed, hadChanges: false, hasBatch: false) == .beginFullPass(epoch: "e-2"))
+        // The epoch beside an expired checkpoint is the one that it was: nothing was replaced.
+        var expired = failure(.history, code: "checkpointExpired")
+        expired.epoch = "e-1"
+        var late = CycleMachine()
+        _ = late.begin(hasBatch: false)
+        #expect(late.failed(expired, hadChanges: false, hasBatch: false) == .beginFullPass(epoch: nil))
         #expect(other.begin(hasBatch: false) == .request(withChanges: false))
         #expect(other.applied(hasMore: false, inFullPass: true, hasBatch: false) == .endFullPass)
         #expect(other.fullPassEnded(.removed(0), hasBatch: false) == .finish(.complete))

@@ -284,7 +284,6 @@ struct FullPassTests: AskingForRoots {
         let g = try Fixture(file: f.file)
         #expect(try await g.store.position().isInFullPass)
         #expect(try await g.store.position().checkpoint == 1)
-        try await g.store.beginFullPass(epoch: "e-2")
         let rest = (2...3).map { record("board", "b\($0)", Int64($0), ["name": .string("B\($0)")]) }
         _ = try await g.store.apply(PageSlice(records: rest, from: 1, checkpoint: 3, epoch: "e-2"))
         #expect(try await g.store.endFullPass(confirmed: false) == .removed(0))
@@ -321,6 +320,44 @@ struct FullPassTests: AskingForRoots {
             claim: nil)
         #expect(try f.int("SELECT count(*) FROM board WHERE id = 'b10'") == 0)
         #expect(try await f.store.failures().count == 1)
+    }
+
+    @Test(
+        "DL-09 a backup put back under the same epoch: what it does not have of what was acknowledged is journalled, too"
+    )
+    func sameEpochGiven() async throws {
+        let f = try Fixture()
+        try await boards(f, 10)
+        try await pass(
+            f, epoch: Fixture.epoch, record("board", "b1", 1, ["name": "Old"]),
+            record("board", "b2", 2, ["name": "B2"]))
+        _ = try await f.store.endFullPass(confirmed: true)
+        #expect(try f.int("SELECT count(*) FROM sync_conflict WHERE kind = 'lostByServer' AND field IS NULL") == 8)
+        #expect(try f.text("SELECT mine FROM sync_conflict WHERE kind = 'lostByServer' AND field = 'name'") == "\"B1\"")
+        #expect(try await f.store.restoreLost() == 9)
+        #expect(try f.text("SELECT name FROM board WHERE id = 'b1'") == "B1")
+        #expect(try f.int("SELECT count(*) FROM board") == 10)
+    }
+
+    @Test(
+        "DL-09 a record that another history does not have, with an edit that it refuses, is made again from the journal"
+    )
+    func editedAndLost() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET name = 'Mine' WHERE id = 'c1'")
+        try await pass(
+            f, epoch: "e-2", record("board", "b1", 1, ["name": "Board"]),
+            record("list", "l1", 2, ["name": "List", "idBoard": "b1", "pos": 1.0]))
+        _ = try await f.store.endFullPass(confirmed: true)
+        let claim = try await f.claim()
+        try #require(claim.told == ["update card c1"])
+        try await f.settle((claim.keys[0], .refused("notFound")))
+        #expect(try !f.hasCard())
+        #expect(try await f.store.restoreLost() == 1)
+        #expect(try f.card("name") == "Card")
+        #expect(try f.card("votes") == "1")
+        #expect(try await f.claim().told == ["create card c1"])
     }
 
     @Test("What was acknowledged while a pass runs stays, though the pass leaves it out", arguments: [nil, "e-2"])

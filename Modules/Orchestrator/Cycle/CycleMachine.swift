@@ -17,7 +17,7 @@ struct CycleMachine: Sendable {
         case take
         /// Send one request, with the batch that was taken if `withChanges`.
         case request(withChanges: Bool)
-        /// Begin a full pass under this epoch.
+        /// Begin a full pass, over the history of this epoch that replaced the one here; `nil` where it is the same.
         case beginFullPass(epoch: String?)
         /// The page without `hasMore` of a full pass is applied: end it.
         case endFullPass
@@ -94,7 +94,8 @@ struct CycleMachine: Sendable {
             if failure.code == "otherDataset" { return .finish(.otherDataset) }
             // A server that changes its history again and again within one cycle is asked again in the next one.
             fullPasses += 1
-            return fullPasses > 3 ? .finish(.exchange(failure)) : .beginFullPass(epoch: failure.epoch)
+            guard fullPasses <= 3 else { return .finish(.exchange(failure)) }
+            return .beginFullPass(epoch: failure.code == "checkpointExpired" ? nil : failure.epoch)
         }
         if failure.kind == .authentication { return .finish(.needsCredentials) }
         guard hadChanges else {

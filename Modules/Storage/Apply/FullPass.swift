@@ -9,15 +9,15 @@ enum FullPass {
     /// More than this part of the rows in step goes only with the app's word.
     static let threshold = 0.2
 
-    /// Begins a pass, or goes on with one of the same epoch. One that had come to its end and waits for the app's word begins
-    /// anew, and so does one that began too long ago: what it brought may have died since, and the tombstones be forgotten
-    /// (decisions 241 and 255).
+    /// Begins a pass, over a history that replaced the one here where an epoch is given. One over that very history, or over the same as
+    /// before, begins anew where it runs, wherever it has got to: who asks for it was told that what is here cannot
+    /// be gone on from, and the next request from there would be told the same again (decisions 241, 255 and 472).
     static func begin(_ db: Database, epoch: String?, now: Int64) throws {
         let state = try PassState.read(db)
         let known = try Meta.text(db, .epoch)
-        let isNewEpoch = epoch != nil && epoch != known
+        // Also under the name of the old one: a backup that was put back without a new epoch, which the checkpoint above it gave away.
+        let isNewEpoch = epoch != nil && (epoch != known || !state.isOfNewEpoch)
         if state.isRunning, !isNewEpoch {
-            guard try SyncPosition(db).mayBeOutlived(atMilliseconds: now) else { return }
             try beginAgain(db, now: now)
             return try Scopes.restart(db)
         }

@@ -4,9 +4,17 @@ public import SyncCore
 /// Records that wait in `sync_held` for something to come or to change, with their reason.
 enum HeldRecords {
     /// Keeps a record aside, in place of an older version of it; a newer one that is held stays.
+    ///
+    /// A field that it does not name keeps its value (DAT-21), and where the row could not be written, what was held says that: the row
+    /// may show a change that was refused (seed 45452).
     static func hold(
         _ db: Database, _ record: ServerRecord, _ reason: HeldRecord.Reason, detail: String?, waits: RecordKey? = nil
     ) throws {
+        var record = record
+        if record.presence == .live, let before = try find(db, record.key), before.presence == .live, before.version > 0
+        {
+            record.fields.merge(before.fields) { named, _ in named }
+        }
         var fields = JSONWriter()
         fields.beginObject()
         if record.presence != .live {

@@ -6,9 +6,14 @@ extension SliceApplier {
     /// What stayed of another history, since something of it or under it was unsent, and comes now: what the record does not name
     /// was never written in this one, and no word of an older server's is missing (seed 59411).
     func whole(_ record: ServerRecord, _ look: RecordMarks.Look) throws -> ServerRecord {
-        guard record.presence == .live, let held = look.held, let table = try table(record.key.entity) else {
-            return record
+        guard record.presence == .live, let table = try table(record.key.entity) else { return record }
+        // The row is there for what is unsent under it only: what comes is another life (seed 96306).
+        if hasHeld, record.fields.count < table.entity.fields.count,
+            try HeldRecords.find(db, record.key).map({ $0.presence == .deleted && $0.version > 0 }) == true
+        {
+            return try wholeOfPass(record, table)
         }
+        guard let held = look.held else { return record }
         guard pass.isInOtherHistory, held.version == 0 else {
             let mayBeAnother =
                 pass.isRunning && !pass.journalsLosses && held.version < record.version
@@ -76,10 +81,14 @@ extension SliceApplier {
     func noteLoss(_ key: RecordKey, _ stored: StoredRecord?, _ table: AppliedTable) throws {
         guard pass.journalsLosses, let stored, try pass.isNew(db, key), let row = try table.writer.read(db, key.id)
         else { return }
-        let all = row.merging(stored.extra, uniquingKeysWith: { mine, _ in mine })
+        try noteLoss(key, row, stored)
+    }
+
+    /// The whole record is one entry, from which it is made again.
+    func noteLoss(_ key: RecordKey, _ fields: [String: FieldValue], _ stored: StoredRecord?) throws {
+        let all = fields.merging(stored?.extra ?? [:]) { mine, _ in mine }
         try Journal.conflict(
-            db, .lostByServer, change: nil, key, field: nil, mine: .object(all), theirs: nil,
-            winner: "theirs",
+            db, .lostByServer, change: nil, key, field: nil, mine: .object(all), theirs: nil, winner: "theirs",
             rule: .lastWriter, at: now)
     }
 }

@@ -278,7 +278,11 @@ final class SliceApplier {
         let isLoss = try pass.journalsLosses && stored != nil && pass.isNew(db, record.key)
         // What was dead in the old history had no row to lose.
         if isLoss, before.isLive {
-            try noteLosses(record, before, table.entity)
+            if record.presence == .live {
+                try noteLosses(record, before, table.entity)
+            } else {
+                try noteLoss(record.key, before.fields, stored)
+            }
         } else if isLoss, changes.isEmpty, record.presence == .live {
             try noteLostDelete(record)
         }

@@ -14,8 +14,10 @@ public protocol RecordStore: Sendable {
     /// Notes how far the server's clock is ahead of this device's; stamps of what was never sent are shifted by what
     /// differs from the offset they were made with, order kept, where that is more than a second.
     func setClockOffset(milliseconds: Int64) async throws(StoreFailure)
-    /// Begins, or goes on with, a full pass under this epoch: the checkpoint is 0 again, unsent changes stay. One that
-    /// waits for the app's word, or has gone on for longer than tombstones are surely kept, begins anew.
+    /// Begins a full pass: the checkpoint is 0 again, unsent changes stay. One that runs, or waits for the app's word, begins anew; one that
+    /// was broken off goes on by itself, from its checkpoint.
+    /// - Parameter epoch: that of the history that replaced the one here, also where it has the same name (PROTOCOL.md, *Another
+    ///   history*: a checkpoint above the server's); `nil` where history is the same.
     func beginFullPass(epoch: String?) async throws(StoreFailure)
     /// Ends a full pass: rows that it did not bring and that have no unsent change go, journalled first.
     /// - Parameter confirmed: the app's word, for an empty pass or the loss of more than 20 % of the rows in step.

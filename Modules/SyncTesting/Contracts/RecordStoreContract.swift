@@ -152,6 +152,20 @@ public enum RecordStoreContract {
             try expect.equal(await subject.store.endFullPass(confirmed: true), .removed(1), "the confirmed end")
             try expect.equal(await subject.row(RecordKey("board", "a")), nil, "the row")
         },
+        rule("a full pass that is begun while it runs begins anew: what it brought until then is to come again") {
+            subject, expect in
+            _ = try await subject.store.apply(
+                PageSlice(records: [board("a", "A", 1), board("b", "B", 2)], from: 0, checkpoint: 2, epoch: "e"))
+            try await subject.store.beginFullPass(epoch: "f")
+            _ = try await subject.store.apply(
+                PageSlice(records: [board("a", "A", 1)], from: 0, checkpoint: 1, epoch: "f"))
+            try await subject.store.beginFullPass(epoch: "f")
+            try expect.equal(await subject.store.position().checkpoint, 0, "checkpoint")
+            _ = try await subject.store.apply(
+                PageSlice(records: [board("b", "B", 2)], from: 0, checkpoint: 2, epoch: "f"))
+            try expect.equal(await subject.store.endFullPass(confirmed: true), .removed(1), "the end")
+            try expect.equal(await subject.row(RecordKey("board", "a")), nil, "the row")
+        },
         rule("a full pass keeps what was never sent") { subject, expect in
             try await subject.write(RecordKey("board", "mine"), ["name": "mine"])
             try await subject.store.beginFullPass(epoch: "f")

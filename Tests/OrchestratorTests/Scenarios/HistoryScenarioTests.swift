@@ -306,6 +306,34 @@ import Testing
         }
     }
 
+    @Test(
+        "DL-09 a 410 of the same epoch inside a full pass: the pass begins anew, and is not asked to go on from there for ever"
+    )
+    func unknownPlaceInsideAPass() throws {
+        try inVirtualTime { stage in
+            let server = ModelServer(schema: Device.parsed, clock: stage.wall, pageLimit: 4)
+            let port = Port(server, clock: stage.clock)
+            let (a, b) = (try stage.device(server, seed: 1), try stage.device(port, seed: 2))
+            for number in 0..<10 { try await a.addBoard("b-\(number)") }
+            for device in [a, b] { _ = try await device.engine.sync(for: .seconds(10)) }
+            let epoch = try #require(try await b.store.position().epoch)
+            try await a.write("DELETE FROM board WHERE id = 'b-9'")
+            _ = try await a.engine.sync(for: .seconds(10))
+            server.forgetTombstones()
+            // The checkpoint has expired; behind the pass's first page the server knows no such place any more.
+            let forgotten = ExchangeFailure(
+                kind: .history, status: 410, code: "epochChanged", message: "no such place", reachedServer: true,
+                epoch: epoch)
+            port.next(.pass, .pass, .fail(forgotten))
+            #expect(try await b.engine.sync(for: .seconds(60)).isInStep)
+            let asked = port.requests.map(\.request.lastSyncVersion)
+            #expect(asked.filter { $0 == 0 }.count == 3)
+            #expect(try a.rows("board") == b.rows("board"))
+            try await a.end()
+            try await b.end()
+        }
+    }
+
     @Test("DL-13 a record that left the account goes without a delete, once what was sent of it is decided")
     func gone() throws {
         try inVirtualTime { stage in

@@ -130,9 +130,6 @@ struct FoundInFullPassesTests {
                 PageSlice(records: records, from: 0, checkpoint: version, epoch: Fixture.epoch))
         }
         try await page(board, upTo: 1)
-        // One that is under way goes on.
-        try await f.store.beginFullPass(epoch: nil)
-        #expect(try await f.store.position().checkpoint == 1)
         #expect(try await f.store.endFullPass(confirmed: false) == .awaitsConfirmation(missing: 2, of: 3))
         try await page(record("list", "l2", 5, ["name": "List", "idBoard": "b1"]), upTo: 5)
         try await f.store.beginFullPass(epoch: nil)
@@ -144,27 +141,37 @@ struct FoundInFullPassesTests {
         #expect(try f.int("SELECT count(*) FROM list") == 0)
     }
 
-    @Test("A pass that began longer ago than tombstones are surely kept begins anew, by the server's clock")
-    func begunAnewAfterMonths() async throws {
+    @Test("A pass that is begun while it runs begins anew: whoever asks was told not to go on from where it is")
+    func begunAnewWhileItRuns() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try await f.store.beginFullPass(epoch: "e-2")
+        _ = try await f.store.apply(
+            PageSlice(records: [record("board", "b1", 1, ["name": "Board"])], from: 0, checkpoint: 1, epoch: "e-2"))
+        try await f.store.beginFullPass(epoch: "e-2")
+        let position = try await f.store.position()
+        #expect(position.checkpoint == 0 && position.isInFullPass)
+        // What it had brought counts as not brought, and is lost once only.
+        #expect(try await f.store.endFullPass(confirmed: false) == .awaitsConfirmation(missing: 3, of: 3))
+        _ = try await f.store.endFullPass(confirmed: true)
+        #expect(try f.int("SELECT count(*) FROM sync_conflict WHERE kind = 'lostByServer' AND id = 'b1'") == 1)
+    }
+
+    @Test("What a pass brought longer ago than tombstones are surely kept may be dead by now, by the server's clock")
+    func outlived() async throws {
         let f = try Fixture()
         try await f.applyBoard()
         let day: Int64 = 86_400_000
         try await f.store.setClockOffset(milliseconds: -day)
         try await f.store.beginFullPass(epoch: nil)
-        _ = try await f.store.apply(
-            PageSlice(
-                records: [record("board", "b1", 1, ["name": "Board"])], from: 0, checkpoint: 1, epoch: Fixture.epoch))
-        try await f.store.setClockOffset(milliseconds: 88 * day - 1)
+        for (offset, isOutlived) in [(88 * day - 1, false), (88 * day + 1_001, true)] {
+            // More than a second, for an offset to count as another one.
+            try await f.store.setClockOffset(milliseconds: offset)
+            let position = try await f.store.position()
+            #expect(position.mayBeOutlived(atMilliseconds: FixedClock().nowMilliseconds) == isOutlived)
+        }
         try await f.store.beginFullPass(epoch: nil)
-        #expect(try await f.store.position().checkpoint == 1)
-        // More than a second, for an offset to count as another one.
-        try await f.store.setClockOffset(milliseconds: 88 * day + 1_001)
-        try await f.store.beginFullPass(epoch: nil)
-        let position = try await f.store.position()
-        #expect(position.checkpoint == 0 && position.isInFullPass)
-        #expect(!position.mayBeOutlived(atMilliseconds: FixedClock().nowMilliseconds))
-        // What it had brought counts as not brought.
-        #expect(try await f.store.endFullPass(confirmed: false) == .awaitsConfirmation(missing: 3, of: 3))
+        #expect(try await !f.store.position().mayBeOutlived(atMilliseconds: FixedClock().nowMilliseconds))
     }
 
     @Test("Seed 883: a repeated verdict does not stand for a full pass's page: the record may be long gone")

@@ -1,0 +1,117 @@
+import GRDB
+@testable import Storage
+import SyncCore
+import Testing
+
+/// What a hundred thousand seeds of the simulator found, each in its smallest form.
+@Suite("Found by the simulator: a hundred thousand seeds")
+struct FoundInTheLongCampaignTests {
+    @Test(
+        "Seed 46938: a delete that a copy of the file had sent before takes nothing that a page brought since",
+        arguments: [true, false])
+    func deletedByACopy(wasElsewhere: Bool) async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("DELETE FROM card WHERE id = 'c1'")
+        // The copy's delete found nothing; this file has been told since of what somebody made anew.
+        try await f.apply(record("card", "c1", 9, ["name": "Anew", "idList": "l1", "pos": 1.0]))
+        let claim = try await f.claim()
+        try #require(claim.changes.map(\.change.baseVersion) == [9])
+        let outcome = Settlement.Outcome(
+            changeID: claim.keys[0], kind: .applied(version: nil, overwrote: [:], serverID: nil), isRepeated: true,
+            wasDecidedElsewhere: wasElsewhere)
+        _ = try await f.store.settle(Settlement(outcomes: [outcome]), claim: nil)
+        // Its own delete of that version was the last word.
+        #expect(try f.card("name") == (wasElsewhere ? "Anew" : nil))
+        #expect(try await f.store.queued().isEmpty)
+    }
+
+    @Test("Seed 60843: what a set lost over a create that was decided unknown to us is lost in the create's page, too")
+    func expiredBelowASet() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("INSERT INTO card (id, name, idList, pos, labels) VALUES ('n', 'N', 'l1', 1, '[\"t2\"]')")
+        let create = try await f.claim()
+        try f.sql("UPDATE card SET labels = '[]' WHERE id = 'n'")
+        try await f.settle((create.keys[0], .refused("expired")))
+        try await f.apply(
+            record("card", "n", 6, ["name": "N", "idList": "l1", "pos": 1.0, "labels": .array(["t2"])]))
+        #expect(try f.card("labels", "n") == "[]")
+        let edit = try await f.claim()
+        let labels = try #require(edit.changes.first?.change.fields["labels"])
+        #expect(labels.old == .array(["t2"]))
+        #expect(labels.new == .array([]))
+    }
+
+    @Test("Seed 63495: a row that only what is unsent under it keeps goes with that, though a full pass ran in between")
+    func keptAcrossAPass() async throws {
+        let f = try await Fixture.twoBoards()
+        try await f.store.setScopes([RecordKey("board", "b1")])
+        try f.sql("UPDATE list SET name = 'A' WHERE id = 'l1'")
+        let first = try await f.claim().keys[0]
+        try f.sql("UPDATE list SET pos = 5 WHERE id = 'l1'")
+        try f.insertCard("n")
+        try await f.settle((first, .merged(record("list", "l1", 7, [:], .deleted))))
+        let claim = try await f.claim()
+        try #require(claim.told == ["update list l1", "create card n"])
+        // Somebody's delete, and this device's edit, which brought the list back, nobody here knows where.
+        try await f.settle((claim.keys[0], .applied(9)), (claim.keys[1], .refused("forbidden")))
+        try #require(try f.text("SELECT reason FROM sync_held WHERE id = 'l1'") == "unsent")
+        try await f.fullPass(record("board", "b1", 1, ["name": "Board"]))
+        #expect(try f.int("SELECT count(*) FROM list") == 1)
+        _ = try await f.store.discard(claim.keys[1])
+        #expect(try f.int("SELECT count(*) FROM list") == 0)
+        #expect(try await f.store.position().held == 0)
+    }
+
+    @Test("Seed 45452: a refused edit of a record that waits for its parent is shown no more once that is here")
+    func refusedWhileHeld() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET desc = 'mine' WHERE id = 'c1'")
+        try f.sql("UPDATE card SET name = 'Mine', closed = 1 WHERE id = 'c1'")
+        let claim = try await f.claim(ClaimLimits(merges: false))
+        try #require(claim.told == ["update card c1", "update card c1"])
+        var theirs = record("card", "c1", 5, ["name": "Card", "idList": "l9", "pos": 1.0, "votes": 1, "desc": "text"])
+        try await f.apply(theirs)
+        try await f.settle((claim.keys[0], .applied(6)), (claim.keys[1], .refused()))
+        // No record of the server's ever named `closed`.
+        (theirs.version, theirs.fields["desc"]) = (6, "mine")
+        try await f.apply(theirs)
+        #expect(try await f.store.position().held == 1)
+        try await f.apply(record("list", "l9", 7, ["name": "Theirs", "idBoard": "b1"]))
+        #expect(try await f.store.position().held == 0)
+        #expect(try f.card("idList") == "l9")
+        #expect(try f.card("name") == "Card")
+        #expect(try f.card("desc") == "mine")
+        #expect(try f.card("closed") == nil)
+    }
+
+    @Test(
+        "Seed 96306: a record that died unheard, and whose row something unsent kept, comes anew without its old values"
+    )
+    func anotherLifeOfAKeptRow() async throws {
+        let f = try await Fixture.twoLists()
+        try f.insertCard("n")
+        try await f.fullPass(
+            record("board", "b1", 1, ["name": "Board"]),
+            record("list", "l2", 4, ["name": "Other", "idBoard": "b1", "pos": 2.0]))
+        try #require(try f.text("SELECT reason FROM sync_held WHERE id = 'l1'") == "unsent")
+        try await f.apply(record("list", "l1", 9, ["name": "Anew", "idBoard": "b1"]))
+        #expect(try f.text("SELECT name FROM list WHERE id = 'l1'") == "Anew")
+        #expect(try f.text("SELECT pos FROM list WHERE id = 'l1'") == nil)
+        #expect(try await f.store.position().held == 0)
+        #expect(try f.hasCard("n"))
+    }
+}
+
+extension Fixture {
+    /// A full pass of this history, from its beginning to its end, that brings these.
+    fileprivate func fullPass(_ records: ServerRecord...) async throws {
+        try await store.beginFullPass(epoch: nil)
+        let asked = try await store.position().scopes
+        _ = try await store.apply(
+            PageSlice(records: records, from: 0, checkpoint: 8, epoch: Self.epoch, scopes: asked))
+        _ = try await store.endFullPass(confirmed: true)
+    }
+}
