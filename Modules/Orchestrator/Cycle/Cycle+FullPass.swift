@@ -38,10 +38,32 @@ extension SyncEngine {
         return end
     }
 
+    /// What its last answer could not close while the pass ran, it closes now: what still waits for a parent waits for none of the roots
+    /// asked for (decisions 191 and 266).
+    /// - Returns: whether there is more to ask for.
+    func closePass(
+        _ end: FullPassEnd, _ position: inout SyncPosition, _ report: inout CycleReport
+    ) async throws -> Bool {
+        // Not where the app has chosen others since: the next answer is about these.
+        guard case .removed = end, let scopes = position.scopes, let epoch = position.epoch, let reached = scopes.values.max(),
+            position.lowest == reached
+        else { return false }
+        let done = try await store.apply(
+            PageSlice(records: [], from: position.checkpoint, checkpoint: reached, epoch: epoch, scopes: scopes))
+        report.removed += done.deleted
+        try await tellApplied()
+        if done.asksAgain { position = try await store.position() }
+        return done.asksAgain
+    }
+
     /// What was missing may have come since the pass began to wait: then nothing is left to ask about.
-    func lookAgainAtWaitingPass(_ position: inout SyncPosition, _ report: inout CycleReport) async throws {
+    /// - Returns: whether there is more to ask for.
+    func lookAgainAtWaitingPass(
+        _ position: inout SyncPosition, _ report: inout CycleReport
+    ) async throws -> Bool {
         let end = try await endFullPass(&position, &report)
         if case .removed = end { send(.fullPassEnded(end)) }
+        return try await closePass(end, &position, &report)
     }
 
     /// The pass that waits begins anew: what it is to take away is what the server does not have now.

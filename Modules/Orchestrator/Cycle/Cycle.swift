@@ -160,15 +160,22 @@ extension SyncEngine {
             case .endFullPass:
                 let end = try await endFullPass(&position, &report)
                 send(.fullPassEnded(end))
-                step = machine.fullPassEnded(end, hasBatch: take.claim != nil)
+                if try await closePass(end, &position, &report) {
+                    step = machine.applied(hasMore: true, inFullPass: false, hasBatch: take.claim != nil)
+                } else {
+                    step = machine.fullPassEnded(end, hasBatch: take.claim != nil)
+                }
             case .finish(let end):
                 if let claim = take.claim { try await giveBack(claim) }
                 if position.scopes != nil {
                     report.removed += try await store.evictLeaving(isPulled: end == .complete)
                     try await tellApplied()
                 }
-                if end == .complete, position.awaitsConfirmation, report.isPulled {
+                if end == .complete, position.awaitsConfirmation, report.isPulled,
                     try await lookAgainAtWaitingPass(&position, &report)
+                {
+                    step = machine.applied(hasMore: true, inFullPass: false, hasBatch: false)
+                    continue
                 }
                 // What was not taken away for want of the app's word keeps the two from being in step.
                 let end = end == .complete && position.awaitsConfirmation ? .awaitsConfirmation : end

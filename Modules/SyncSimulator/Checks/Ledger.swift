@@ -207,11 +207,17 @@ struct Ledger {
 
     /// Whether a create of the record was given up here; the server may have one by somebody else all the same (seed 73421).
     func gaveUp(_ record: RecordKey) -> Bool {
-        (byRecord[record] ?? []).contains { key in
+        let keys = byRecord[record] ?? []
+        func isGivenUp(_ key: String) -> Bool { fates[key] == .cancelled || fates[key] == .discarded }
+        return keys.contains { key in
             guard entries[key]?.operation == .create else { return false }
-            return [key, successor(of: key), heir(of: key)].contains {
-                fates[$0] == .cancelled || fates[$0] == .discarded
+            var (last, before) = (key, "")
+            while last != before {
+                if isGivenUp(last) { return true }
+                (last, before) = (heir(of: successor(of: last)), last)
             }
+            // What was tried again, and at once merged into what stood behind it, was never seen by itself (seed 102764).
+            return entries[last] == nil && keys.contains(where: isGivenUp)
         }
     }
 

@@ -122,6 +122,41 @@ import Testing
         }
     }
 
+    @Test("Seed 101933: what was made under a list that left unheard goes with the full pass that waited for the app's word")
+    func madeUnderWhatLeft() throws {
+        try inVirtualTime { stage in
+            let server = try RealServer(stage)
+            let writer = try stage.device(server.exchange, seed: 1)
+            try await fill(writer)
+            for number in 0..<10 {
+                try await writer.write("INSERT INTO card (id, name, idList) VALUES ('c-3\(number)', 'C', 'l-3')")
+            }
+            _ = try await writer.engine.sync(for: .seconds(10))
+            let port = Port(server.exchange, clock: stage.clock)
+            let device = try stage.device(port, seed: 2)
+            try await device.engine.setScopes([one, RecordKey("board", "b-3")])
+            _ = try await device.engine.sync(for: .seconds(10))
+            try await device.write("INSERT INTO card (id, name, idList) VALUES ('c-new', 'Mine', 'l-1')")
+            try await writer.write("UPDATE list SET idBoard = 'b-2' WHERE id IN ('l-1', 'l-3')")
+            _ = try await writer.engine.sync(for: .seconds(10))
+            port.next(
+                .fail(
+                    ExchangeFailure(
+                        kind: .history, status: 410, code: "checkpointExpired", message: "too long ago",
+                        reachedServer: true)))
+            #expect(await device.engine.syncNow().end == .awaitsConfirmation)
+            try await writer.write("UPDATE list SET idBoard = 'b-3' WHERE id = 'l-3'")
+            _ = try await writer.engine.sync(for: .seconds(10))
+            #expect(await device.engine.syncNow().end == .complete)
+            #expect(try await device.store.position().held == 0)
+            #expect(try ids(device).filter { !$0.hasPrefix("c-3") } == ["b-1", "b-3", "l-3"])
+            _ = try await writer.engine.sync(for: .seconds(10))
+            #expect(try ids(writer).contains("c-new"))
+            for each in [writer, device] { try await each.end() }
+            try server.end()
+        }
+    }
+
     @Test(
         "DL-21 a root that comes back while it waits for an unsent change has lost what was moved out of it meanwhile")
     func cameBack() throws {
