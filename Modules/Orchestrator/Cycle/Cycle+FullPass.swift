@@ -38,8 +38,8 @@ extension SyncEngine {
         return end
     }
 
-    /// What its last answer could not close while the pass ran, it closes now: what still waits for a parent waits for none of the roots
-    /// asked for (decisions 191 and 266).
+    /// What its last answer could not close while the pass ran, it closes now: what still waits for a parent waits for
+    /// none of the roots asked for (decisions 191 and 266).
     /// - Returns: whether there is more to ask for.
     func closePass(
         _ end: FullPassEnd, _ position: inout SyncPosition, _ report: inout CycleReport

@@ -122,7 +122,7 @@ import Testing
         }
     }
 
-    @Test("Seed 101933: what was made under a list that left unheard goes with the full pass that waited for the app's word")
+    @Test("Seed 101933: what was made under a list that left unheard goes with the pass that waited for a word")
     func madeUnderWhatLeft() throws {
         try inVirtualTime { stage in
             let server = try RealServer(stage)
