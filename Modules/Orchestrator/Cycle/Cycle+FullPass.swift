@@ -45,8 +45,8 @@ extension SyncEngine {
         _ end: FullPassEnd, _ position: inout SyncPosition, _ report: inout CycleReport
     ) async throws -> Bool {
         // Not where the app has chosen others since: the next answer is about these.
-        guard case .removed = end, let scopes = position.scopes, let epoch = position.epoch, let reached = scopes.values.max(),
-            position.lowest == reached
+        guard case .removed = end, let scopes = position.scopes, let epoch = position.epoch,
+            let reached = scopes.values.max(), position.lowest == reached
         else { return false }
         let done = try await store.apply(
             PageSlice(records: [], from: position.checkpoint, checkpoint: reached, epoch: epoch, scopes: scopes))
