@@ -19,6 +19,12 @@ import Testing
         return (hook, path)
     }
 
+    private func remove(_ path: String) {
+        DiskShim.remove(path)
+        let folder = URL(filePath: path).deletingLastPathComponent().deletingLastPathComponent()
+        do { try FileManager.default.removeItem(at: folder) } catch { Issue.record(error) }
+    }
+
     private func open(_ path: String) throws -> Store {
         var configuration = StoreConfiguration()
         configuration.installToken = nil
@@ -35,7 +41,7 @@ import Testing
         var failed = 0
         for after in 0..<8 {
             let (hook, path) = try made()
-            defer { DiskShim.remove(path) }
+            defer { remove(path) }
             if failure == .unreadable {
                 // A new file has nothing to be read.
                 try await open(path).close()
@@ -62,7 +68,7 @@ import Testing
     @Test("PRC-13 whichever read of an opening fails, the file is not taken for corrupt")
     func everyRead() async throws {
         let (hook, path) = try made()
-        defer { DiskShim.remove(path) }
+        defer { remove(path) }
         try await open(path).close()
         var read = 0
         while true {
@@ -85,7 +91,7 @@ import Testing
     @Test("A commit to a full disk leaves what was there, and the next one goes through")
     func fullDisk() throws {
         let (hook, path) = try made()
-        defer { DiskShim.remove(path) }
+        defer { remove(path) }
         let pool = try DatabasePool(path: path)
         try pool.write { try $0.execute(sql: "CREATE TABLE t (x); INSERT INTO t VALUES (1)") }
         hook.failures = [(0..<1, .full)]
@@ -103,7 +109,7 @@ import Testing
     @Test("A file that is no device's is left alone")
     func others() throws {
         let (hook, path) = try made()
-        defer { DiskShim.remove(path) }
+        defer { remove(path) }
         hook.failures = [(0..<1, .full)]
         let other = try DatabaseQueue(path: path + "-other")
         try other.write { try $0.execute(sql: "CREATE TABLE t (x)") }
