@@ -33,8 +33,9 @@ import Testing
         #expect(found { $0.fields["desc"]?.rule = .lastWriter } == 1)
         #expect(found { $0.operation = .delete } == 1)
         var unit = written
-        unit.isUnit = true
+        unit.unit = [card]
         #expect(check.differences(unit, sent) == ["not as a member of its unit"])
+        #expect(check.differences(unit, sent, isCircular: true).isEmpty)
     }
 
     @Test("I1 a change that took others in says what was written last of each field, and adds what was added")

@@ -33,25 +33,6 @@ struct VerdictTests {
     }
 
     @Test(
-        "IDS-10 a repeated verdict of what this file never sent was given to a copy of it, which the log is told",
-        arguments: [true, false])
-    func decidedForACopy(wasSent: Bool) async throws {
-        let fixture = try Fixture()
-        _ = await fixture.boards(1)
-        var claim = try await fixture.batch()
-        claim.changes[0].wasSent = wasSent
-        var machine = UploadQueueMachine(policy: fixture.policy, deltas: LastWriterDeltas())
-        for isRepeated in [false, true] {
-            machine.out = claim.ids
-            let result = ChangeResult(changeID: claim.ids[0], verdict: .done, isDuplicate: isRepeated)
-            let plan = machine.verdicts(
-                claim, [result], stamp: nil, backoffSeconds: nil, urgency: .routine, isPaused: false,
-                at: Moment(wall: 0, elapsed: 0))
-            #expect(plan.settlement.outcomes.map(\.wasDecidedElsewhere) == [isRepeated && !wasSent])
-        }
-    }
-
-    @Test(
         "QUE-02 QUE-03 what needs a refused create waits for it, uses no attempts, and resumes in order after a retry")
     func cascade() async throws {
         let fixture = try Fixture()

@@ -110,6 +110,7 @@ struct Claiming {
                 continue
             }
             if !change.wasSent, let later = try needs.createBehind(db, of: change) {
+                if try UnitCircle(schema: table.schema, now: now).open(db, between: change, and: later) { return false }
                 hasAside = true
                 try block(db, change, by: later)
                 continue

@@ -39,8 +39,6 @@ struct Settling {
     private(set) var hasHeld = false
     /// Whether the outcome at work is a repeated one.
     private var isRepeated = false
-    /// Whether it was decided by a request that was not this file's.
-    private var isElsewhere = false
 
     init(table: ChangeTable, now: Int64) {
         self.table = table
@@ -116,7 +114,7 @@ struct Settling {
         case .applied, .merged, .conflict, .setAside: break
         }
         guard let change = try ChangeRows.read(db, position: position, table.schema) else { return }
-        (isRepeated, isElsewhere) = (outcome.isRepeated, outcome.wasDecidedElsewhere)
+        isRepeated = outcome.isRepeated
         if outcome.isClamped { try ChangeNotes.event(db, "clamped", of: change, now: now) }
         if let serverID = outcome.givenID, let other = try keep(db, serverID, of: change.record) {
             // Done it may be, but under a name that would mix two records up: so it counts as without a verdict.
@@ -183,10 +181,10 @@ struct Settling {
             // without a version found it dead: what was under it died before, of which the page tells.
             if change.operation == .delete, !isRepeated, let version { deleted.append((change.record, version)) }
             if isRepeated, change.operation == .delete, version == nil, !isPages,
-                work.version > change.baseVersion ?? 0 || isElsewhere && work.base.isLive && work.version > 0
+                work.version > change.baseVersion ?? 0 || work.base.isLive && work.version > 0
             {
-                // Nothing was there when it was decided: what a page has brought since came to life afterwards. That a copy sent it was
-                // before this file did, so what is held here was brought since, or its tombstone is to come (seed 46938).
+                // Nothing was there when it was decided, whenever that was: a copy of the file may have sent it before (seeds 46938
+                // and 125555). What is held here has come to life since, or its tombstone comes with the page.
                 work.remove(change.key)
             } else if let version, isGone {
                 try ChangeNotes.event(db, "died", of: change, now: now)

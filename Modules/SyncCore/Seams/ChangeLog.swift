@@ -155,17 +155,12 @@ public struct Settlement: Sendable, Hashable {
         public var isClamped: Bool
         /// The change was decided by an earlier request (PROTOCOL.md, `duplicate`): what it says of the record was so then.
         public var isRepeated: Bool
-        /// That request was not this log's: a copy of the file sent the change, or the device before a backup of it was restored, so
-        /// its `baseVersion` says nothing of when that was.
-        public var wasDecidedElsewhere: Bool
         /// The id that a server with ids of its own gave, beside `merged`; `applied` has it within.
         public var serverID: String?
 
         public init(
-            changeID: String, kind: Kind, isClamped: Bool = false, isRepeated: Bool = false,
-            wasDecidedElsewhere: Bool = false, serverID: String? = nil
+            changeID: String, kind: Kind, isClamped: Bool = false, isRepeated: Bool = false, serverID: String? = nil
         ) {
-            self.wasDecidedElsewhere = wasDecidedElsewhere
             self.serverID = serverID
             self.isRepeated = isRepeated
             self.changeID = changeID

@@ -16,8 +16,8 @@ struct Ledger {
         var before: [String: FieldValue] = [:]
         /// The app made it; else it stands in the place of another, or undoes one.
         var isOriginal = false
-        /// The app asked for all or none.
-        var isUnit = false
+        /// What the app asked all or none for: the records that it wrote with this one, itself among them, and the parents it named.
+        var unit: Set<RecordKey> = []
     }
 
     /// What the app did to a change, or what nobody can hold against the engine.
@@ -218,6 +218,20 @@ struct Ledger {
             }
             // What was tried again, and at once merged into what stood behind it, was never seen by itself (seed 102764).
             return entries[last] == nil && keys.contains(where: isGivenUp)
+        }
+    }
+
+    /// Whether the unit of a change may wait for itself: what a record of it was made by, before it, has gone into a change that was
+    /// written behind it, or another create stands in its place (seed 125003).
+    func mayBeCircular(_ entry: Entry) -> Bool {
+        entry.unit.contains { record in
+            let keys = byRecord[record] ?? []
+            return keys.contains { key in
+                guard let create = entries[key], create.operation == .create, create.sequence < entry.sequence
+                else { return false }
+                return entries[heir(of: key)].map { $0.sequence > entry.sequence } ?? false
+                    || keys.contains { entries[$0]?.operation == .create && entries[$0]?.isOriginal == false }
+            }
         }
     }
 

@@ -5,12 +5,13 @@ struct SentCheck {
     let schema: Schema
 
     /// Where the change as it is sent says something else than the write of its key, in words.
-    func differences(_ written: Ledger.Entry, _ sent: Change) -> [String] {
+    /// - Parameter isCircular: whether the unit of the change would wait for itself, so that it may be divided (Decision 473).
+    func differences(_ written: Ledger.Entry, _ sent: Change, isCircular: Bool = false) -> [String] {
         if (written.operation == .delete) != (sent.operation == .delete) {
             return ["\(sent.operation), not a delete"]
         }
         var found: [String] = []
-        if written.isUnit, sent.unit == nil { found.append("not as a member of its unit") }
+        if !written.unit.isEmpty, !isCircular, sent.unit == nil { found.append("not as a member of its unit") }
         guard sent.operation != .delete else { return found }
         for name in written.values.keys.sorted() {
             guard let value = written.values[name], let field = schema[written.record.entity]?.field(name)

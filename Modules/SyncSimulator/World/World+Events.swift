@@ -155,13 +155,14 @@ extension World {
 
     /// Puts committed changes into the ledger, with what the app wrote and over what.
     func enter(_ made: [Ledger.Entry], of attempt: Attempt?, in index: Int) {
+        let unit = attempt.flatMap { $0.isUnit ? records(of: $0.edits) : nil } ?? []
         for var entry in made {
             guard let attempt else {
                 ledgers[index].add(entry)
                 continue
             }
             entry.isOriginal = true
-            entry.isUnit = attempt.isUnit
+            entry.unit = unit
             for edit in attempt.edits {
                 switch edit {
                 case .insert(entry.record, let fields), .update(entry.record, let fields):
@@ -174,6 +175,24 @@ extension World {
             }
             ledgers[index].add(entry)
         }
+    }
+
+    /// What edits write, and the parents that they name.
+    private func records(of edits: [LocalEdit]) -> Set<RecordKey> {
+        Set(
+            edits.flatMap { edit -> [RecordKey] in
+                switch edit {
+                case .insert(let record, let values), .update(let record, let values):
+                    let parents = options.schema[record.entity]?.parents ?? []
+                    return [record]
+                        + parents.compactMap { field in
+                            guard let entity = field.reference?.entity, case .string(let id)? = values[field.name]
+                            else { return nil }
+                            return RecordKey(entity, id)
+                        }
+                case .delete(let record): return [record]
+                }
+            })
     }
 
     /// I4: each edit that changed something is a change in the queue when its transaction is over.

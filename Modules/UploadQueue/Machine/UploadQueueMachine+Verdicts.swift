@@ -66,10 +66,9 @@ extension UploadQueueMachine {
     ) -> Settlement.Outcome {
         let id = queued.change.id
         func made(_ kind: Settlement.Outcome.Kind) -> Settlement.Outcome {
-            let isRepeated = result?.isDuplicate ?? false
-            return Settlement.Outcome(
-                changeID: id, kind: kind, isClamped: result?.isClamped ?? false, isRepeated: isRepeated,
-                wasDecidedElsewhere: isRepeated && !queued.wasSent, serverID: result?.serverID)
+            Settlement.Outcome(
+                changeID: id, kind: kind, isClamped: result?.isClamped ?? false,
+                isRepeated: result?.isDuplicate ?? false, serverID: result?.serverID)
         }
         var unanswered: Settlement.Outcome { made(.unanswered(attempts: suspicion.attempts(of: queued))) }
         guard let result else { return unanswered }

@@ -7,23 +7,25 @@ import Testing
 @Suite("Found by the simulator: a hundred thousand seeds")
 struct FoundInTheLongCampaignTests {
     @Test(
-        "Seed 46938: a delete that a copy of the file had sent before takes nothing that a page brought since",
+        "Seeds 46938 and 125555: a repeated delete that found nothing takes nothing that pages told of: they tell of its end, too",
         arguments: [true, false])
-    func deletedByACopy(wasElsewhere: Bool) async throws {
+    func deletedByACopy(isRepeated: Bool) async throws {
         let f = try Fixture()
         try await f.applyBoard()
         try f.sql("DELETE FROM card WHERE id = 'c1'")
-        // The copy's delete found nothing; this file has been told since of what somebody made anew.
+        // A copy of the file sent the delete before, and this file, to a server that was another one.
         try await f.apply(record("card", "c1", 9, ["name": "Anew", "idList": "l1", "pos": 1.0]))
         let claim = try await f.claim()
         try #require(claim.changes.map(\.change.baseVersion) == [9])
         let outcome = Settlement.Outcome(
-            changeID: claim.keys[0], kind: .applied(version: nil, overwrote: [:], serverID: nil), isRepeated: true,
-            wasDecidedElsewhere: wasElsewhere)
+            changeID: claim.keys[0], kind: .applied(version: nil, overwrote: [:], serverID: nil), isRepeated: isRepeated
+        )
         _ = try await f.store.settle(Settlement(outcomes: [outcome]), claim: nil)
-        // Its own delete of that version was the last word.
-        #expect(try f.card("name") == (wasElsewhere ? "Anew" : nil))
+        #expect(try f.card("name") == (isRepeated ? "Anew" : nil))
         #expect(try await f.store.queued().isEmpty)
+        try await f.apply(record("card", "c1", 10, [:], .deleted))
+        #expect(try !f.hasCard())
+        #expect(try await f.store.position().held == 0)
     }
 
     @Test("Seed 60843: what a set lost over a create that was decided unknown to us is lost in the create's page, too")
@@ -85,6 +87,42 @@ struct FoundInTheLongCampaignTests {
         #expect(try f.card("name") == "Card")
         #expect(try f.card("desc") == "mine")
         #expect(try f.card("closed") == nil)
+    }
+
+    @Test(
+        "Seed 125003: a unit that makes a place and moves a card there does not wait for the card that waits for the place",
+        arguments: [true, false])
+    func aUnitThatWaitsForItself(movesWithinIt: Bool) async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('l8', 'Given up', 'b1')")
+        try f.insertCard("n", list: "l8")
+        try await f.store.write(unit: true) { db in
+            try db.execute(sql: "INSERT INTO list (id, name, idBoard) VALUES ('l9', 'Other', 'b1')")
+            try db.execute(
+                sql: movesWithinIt
+                    ? "UPDATE card SET idList = 'l9' WHERE id = 'n'" : "UPDATE card SET name = 'N' WHERE id = 'n'")
+            try db.execute(sql: "UPDATE board SET name = 'Mine' WHERE id = 'b1'")
+        }
+        if !movesWithinIt { try f.sql("UPDATE card SET idList = 'l9' WHERE id = 'n'") }
+        let list = try #require(try await f.store.queued().first).change.id
+        #expect(try await f.store.cancel(list) == .cancelled([list]))
+        var (told, version): ([String], Int64) = ([], 20)
+        while told.count < 20 {
+            let claim = try await f.claim()
+            guard !claim.changes.isEmpty else { break }
+            told += claim.told
+            for key in claim.keys {
+                version += 1
+                try await f.settle((key, .applied(version)))
+            }
+        }
+        #expect(told.first == "create list l9")
+        #expect(told.contains("create card n"))
+        #expect(told.contains("update board b1"))
+        #expect(try await f.store.queued().isEmpty)
+        #expect(try f.card("idList", "n") == "l9")
+        #expect(try await f.store.events().contains { $0.kind == "unitDivided" })
     }
 
     @Test(

@@ -17,6 +17,8 @@ struct TokenTable: Sendable {
     init() {}
 
     init(_ text: String) {
+        // Some editors begin a file with a byte order mark, which nobody sees.
+        let text = text.unicodeScalars.first == "\u{FEFF}" ? String(text.unicodeScalars.dropFirst()) : text
         // Texts that differ only in how their accents are composed look the same to whoever writes the file, and are equal to
         // Swift; the database tells them apart. The first form counts, a line with another is none.
         var accounts: [String: Substring] = [:]
