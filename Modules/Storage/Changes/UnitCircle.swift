@@ -14,7 +14,9 @@ struct UnitCircle {
     /// - Parameter create: the key of the create.
     /// - Returns: whether any was divided.
     func open(_ db: Database, between change: StoredChange, and create: String) throws -> Bool {
-        guard try !waiting(db, for: change, withUnits: false).contains(where: { $0.key == create }) else { return false }
+        guard try !waiting(db, for: change, withUnits: false).contains(where: { $0.key == create }) else {
+            return false
+        }
         var isDivided = false
         while true {
             let waiting = try waiting(db, for: change, withUnits: true)
