@@ -117,6 +117,29 @@ import Testing
         }
     }
 
+    @Test("Seed 128557: what went into a change that was sent is not looked for in what takes that one in")
+    func mergedIntoWhatWasSent() throws {
+        for wasSent in [false, true] {
+            let bench = try Bench()
+            try bench.write("INSERT INTO board (id, name) VALUES ('b', 'A')", ["name": "A"])
+            let first = try bench.write("UPDATE board SET name = 'C'", ["name": "C"], over: ["name": "A"])
+            let second = try bench.write("UPDATE board SET name = 'D'", ["name": "D"], over: ["name": "C"])
+            let last = try bench.write("UPDATE board SET closed = 1", ["closed": true])
+            #expect(try bench.look().isEmpty)
+            for key in [first, second] {
+                try bench.sql("DELETE FROM sync_change WHERE key = '\(key)'")
+                #expect(try bench.look().isEmpty)
+            }
+            var sent = change(4, fields: ["closed": FieldDelta(old: nil, new: true)])
+            sent.id = last
+            let told = bench.ledger.takenIn(
+                sent: { $0 == last || wasSent && $0 == second ? sent : nil },
+                wasSent: { $0 == last || wasSent && $0 == second })
+            #expect(told.map { $0.written.map(\.key) } == [wasSent ? [last] : [first, second, last]])
+            try bench.close()
+        }
+    }
+
     @Test("I3 of one record in one request, and of a record and what refers to it, the order of writing is kept")
     func disorder() throws {
         let check = try check()

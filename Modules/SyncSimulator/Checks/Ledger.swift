@@ -288,7 +288,14 @@ struct Ledger {
             guard let change = sent(heir), isPlain(change.record) else { return nil }
             let all = (byRecord[change.record] ?? []).filter { self.heir(of: $0) == heir }
             guard all.allSatisfy({ $0 == heir || !wasSent($0) || sent($0) != nil }) else { return nil }
-            let written = all.filter { $0 == heir || !wasSent($0) }
+            let written = all.filter { key in
+                // What went into one that was sent is in that one, and need not be the last that was written (seed 128557).
+                var (place, isOwn) = (key, key == heir || !wasSent(key))
+                while isOwn, place != heir, let next = absorbed[place] {
+                    (place, isOwn) = (next, next == heir || !wasSent(next))
+                }
+                return isOwn
+            }
             return (written.compactMap { entries[$0] }, change)
         }
     }
