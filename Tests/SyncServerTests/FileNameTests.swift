@@ -78,13 +78,31 @@ struct FileNameTests {
         let copy = try Data(contentsOf: URL(fileURLWithPath: server.path))
         try files.moveItem(atPath: server.path, toPath: server.path + "-old")
         if hasAnother { try copy.write(to: URL(fileURLWithPath: server.path)) }
-        #expect(try server.send("d", [server.create("k2", 2, "board", "b2")], from: 1).status == 503)
+        let refused = try server.send("d", [server.create("k2", 2, "board", "b2")], from: 1)
+        #expect(refused.status == 503 && refused.cause?.contains("was moved, removed or replaced") == true)
         #expect(throws: ServiceFailure.self) { try server.service.checkHealth() }
         // Put back, it is what it was.
         if hasAnother { try files.removeItem(atPath: server.path) }
         try files.moveItem(atPath: server.path + "-old", toPath: server.path)
         try server.sync("d", [server.create("k2", 2, "board", "b2")], from: 1)
         #expect(try server.sync("e").records.count == 2)
+    }
+
+    @Test(
+        "a damaged file, or one that is no database, does not open, and the words say what to do",
+        arguments: [true, false])
+    func damaged(isWhole: Bool) throws {
+        let server = try TestServer()
+        try server.sync("d", [server.create("k1", 1, "board", "b1")])
+        try server.service.close()
+        let file = try FileHandle(forUpdating: URL(fileURLWithPath: server.path))
+        // Behind the header of the file, the schema; or all of the first page.
+        try file.seek(toOffset: isWhole ? 0 : 100)
+        try file.write(contentsOf: Data(repeating: 0x5a, count: isWhole ? 4_096 : 3_996))
+        try file.close()
+        let failure = #expect(throws: ServiceFailure.self) { try opened(server.path, beside: server) }
+        let words = failure?.description ?? ""
+        #expect(words.contains("damaged") && words.contains("--restored") && !words.contains("SELECT"), "\(words)")
     }
 
     @Test("a folder is no server's file, and is not said to have another name")

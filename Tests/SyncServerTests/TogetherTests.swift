@@ -95,6 +95,7 @@ struct TogetherTests {
         let replies = server.service.sync(calls)
         try server.service.onStatement(nil)
         #expect(replies.contains { $0.status == 200 })
+        #expect(replies.allSatisfy { ($0.status == 503) == ($0.cause != nil) })
         for (call, reply) in zip(calls, replies) {
             let again = try Answer(server.service.sync(account: call.account, body: call.body))
             #expect(again.verdict("k1") == (reply.status == 200 ? "duplicate" : "applied"), "\(reply.status)")

@@ -66,6 +66,20 @@ import Testing
         }
     }
 
+    @Test("why a store answers 503 stands in the log, and not in the answer")
+    func cause() async throws {
+        let backend = HeldBackend { _, _ in
+            var reply = ServerReply(status: 503)
+            reply.cause = "the disk is full"
+            return reply
+        }
+        try await TestServer.run(backend) { server in
+            let reply = try await TestClient(port: server.port).sync("{}")
+            #expect(reply.status == 503 && !reply.text.contains("full"))
+            #expect(server.log.text.contains(#""reason":"the disk is full""#))
+        }
+    }
+
     @Test("health and figures need no token, and tell of no account")
     func figures() async throws {
         let table = TokenTable("secret-token somebody\n")

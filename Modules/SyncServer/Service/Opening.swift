@@ -38,7 +38,7 @@ struct Opening {
         } catch let failure as ServiceFailure {
             throw failure
         } catch {
-            throw .storage(path: path, reason: "\(error)")
+            throw .storage(path: path, reason: ServiceFailure.words(error))
         }
     }
 

@@ -14,6 +14,8 @@ public struct ServerReply: Sendable, Hashable {
     public private(set) var first: [UInt8]
     /// The end of a body that is long; for a shell that packs bodies in two parts.
     public private(set) var tail: Tail?
+    /// Why a 503 is one, in words, for the shell's log: what the file system or SQLite said. Never sent, and no part of what is compared.
+    public var cause: String?
 
     /// The end of a body, which is the same for everybody who is told the same page: it may have been packed before it was
     /// asked for (``SyncService/readAhead(packing:)``).

@@ -47,11 +47,11 @@ extension SyncService {
                 do {
                     try files.removeItem(atPath: part + suffix)
                 } catch let other {
-                    throw .storage(
-                        path: target, reason: "\(said(error)); and the half copy \(part) stays: \(said(other))")
+                    let (reason, stays) = (ServiceFailure.words(error), ServiceFailure.words(other))
+                    throw .storage(path: target, reason: "\(reason); and the half copy \(part) stays: \(stays)")
                 }
             }
-            throw .storage(path: target, reason: said(error))
+            throw .storage(path: target, reason: ServiceFailure.words(error))
         }
     }
 
@@ -71,16 +71,7 @@ extension SyncService {
         } catch DatabaseError.SQLITE_NOTADB {
             throw .storage(path: path, reason: "it is not a server's database")
         } catch {
-            throw .storage(path: path, reason: said(error))
-        }
-    }
-
-    /// An error in words: a copy that fails leaves none with the connection, only its code.
-    private static func said(_ error: any Error) -> String {
-        switch error {
-        case let error as DatabaseError: "SQLite error \(error.resultCode)"
-        case let error as CocoaError: error.localizedDescription
-        default: "\(error)"
+            throw .storage(path: path, reason: ServiceFailure.words(error))
         }
     }
 }

@@ -31,7 +31,7 @@ extension SyncService {
         } catch let problem as Problem {
             return problem.reply
         } catch {
-            return Self.unavailable.reply
+            return Self.unavailable(error)
         }
     }
 

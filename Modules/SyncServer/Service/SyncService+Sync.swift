@@ -32,7 +32,7 @@ extension SyncService {
     private func sync(_ calls: [SyncCall], most: Int) -> [ServerReply] {
         let now = clock.nowMilliseconds
         let reader = SyncRequestReader(limits: configuration.limits, nowMilliseconds: now)
-        var replies = [ServerReply](repeating: Self.unavailable.reply, count: calls.count)
+        var replies = [ServerReply](repeating: Self.unavailable(nil), count: calls.count)
         var open: [Asked] = []
         for (index, call) in calls.enumerated() {
             do {
@@ -45,7 +45,7 @@ extension SyncService {
             } catch let problem as Problem {
                 replies[index] = problem.reply
             } catch {
-                // kept: it stays unavailable.
+                replies[index] = Self.unavailable(error)
             }
         }
         guard !open.isEmpty else { return replies }
@@ -59,7 +59,9 @@ extension SyncService {
             spent.with { $0 = Spent(asked: open, courses: answers.map(\.course)) }
             if answers.count < open.count { replies.removeLast(replies.count - open[answers.count].index) }
         } catch {
-            // kept: nothing of any of them has happened.
+            // Nothing of any of them has happened.
+            let reply = Self.unavailable(error)
+            for asked in open { replies[asked.index] = reply }
         }
         return replies
     }
@@ -136,9 +138,14 @@ extension SyncService {
     }
 
     /// What is answered when the store failed: nothing of the request has happened, and it may be sent again.
-    static let unavailable = Problem(
-        status: 503, code: "unavailable", detail: "the server cannot store anything now",
-        headers: [.init("Retry-After", "1")])
+    static func unavailable(_ error: (any Error)?) -> ServerReply {
+        var reply = Problem(
+            status: 503, code: "unavailable", detail: "the server cannot store anything now",
+            headers: [.init("Retry-After", "1")]
+        ).reply
+        reply.cause = error.map(ServiceFailure.words)
+        return reply
+    }
 
     private func answer(
         _ open: [Asked], most: Int, _ now: Int64, _ state: inout State, _ db: Database
@@ -212,9 +219,9 @@ extension SyncService {
             // Of some failures SQLite ends the whole transaction.
             guard db.isInsideTransaction else { throw error }
             state.store.forget(asked.account)
-            answered = Answered(reply: (error as? Problem)?.reply ?? Self.unavailable.reply)
+            answered = Answered(reply: (error as? Problem)?.reply ?? Self.unavailable(error))
         }
-        return answered ?? Answered(reply: Self.unavailable.reply)
+        return answered ?? Answered(reply: Self.unavailable(nil))
     }
 
     /// Whether it surely changes nothing.

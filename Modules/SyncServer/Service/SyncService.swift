@@ -97,7 +97,7 @@ public final class SyncService: Sendable {
                 try open.queue.close()
                 return nil
             } catch {
-                return .storage(path: path, reason: "\(error)")
+                return .storage(path: path, reason: ServiceFailure.words(error))
             }
         }
         // Ending a stream removes it from the listeners, which must not be locked then.
@@ -120,7 +120,7 @@ public final class SyncService: Sendable {
         } catch let failure as ServiceFailure {
             throw failure
         } catch {
-            throw .storage(path: path, reason: "\(error)")
+            throw .storage(path: path, reason: ServiceFailure.words(error))
         }
     }
 

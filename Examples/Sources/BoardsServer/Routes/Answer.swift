@@ -13,6 +13,8 @@ struct Answer: Sendable {
     var tail: ServerReply.Tail?
     /// Instead of `body`, for what goes on until somebody leaves.
     var stream: ResponseBody?
+    /// Why it is a 503, for the log.
+    var cause: String?
 
     init(status: Int, type: String, body: [UInt8]) {
         self.status = status
@@ -25,6 +27,7 @@ struct Answer: Sendable {
         status = reply.status
         body = reply.first
         tail = reply.tail
+        cause = reply.cause
         for header in reply.headers {
             if let name = HTTPField.Name(header.name) { fields[name] = header.value }
         }

@@ -39,7 +39,8 @@ struct ShellResponder: HTTPResponder {
         let seconds = Double(now() - began) / 1e9
         vitals.count(route, status: answer.status, seconds: seconds)
         logger.answered(
-            request.method.rawValue, route, status: answer.status, seconds: seconds, bytes: answer.count)
+            request.method.rawValue, route, status: answer.status, seconds: seconds, bytes: answer.count,
+            cause: answer.cause)
         return response
     }
 
@@ -121,7 +122,9 @@ struct ShellResponder: HTTPResponder {
         do {
             try await backend.checkHealth()
         } catch {
-            throw .unavailable("The store cannot be asked now.")
+            var answer = Answer(Problem.unavailable("The store cannot be asked now."))
+            answer.cause = "\(error)"
+            return answer
         }
         return Answer(status: 200, type: "application/json", body: Array(#"{"status":"ok"}"#.utf8))
     }
@@ -129,14 +132,15 @@ struct ShellResponder: HTTPResponder {
 
 extension Logger {
     /// One request's line: the route and not the path, and nothing of what was said.
-    func answered(_ method: String, _ route: RouteName, status: Int, seconds: Double, bytes: Int) {
-        let level: Logger.Level = status >= 500 ? .warning : .debug
+    func answered(_ method: String, _ route: RouteName, status: Int, seconds: Double, bytes: Int, cause: String? = nil)
+    {
+        let level: Logger.Level = cause != nil ? .error : status >= 500 ? .warning : .debug
         guard logLevel <= level else { return }
-        log(
-            level: level, "answered",
-            metadata: [
-                "method": "\(method)", "route": "\(route.rawValue)", "status": "\(status)",
-                "milliseconds": "\((seconds * 1e6).rounded() / 1e3)", "bytes": "\(bytes)",
-            ])
+        var metadata: Logger.Metadata = [
+            "method": "\(method)", "route": "\(route.rawValue)", "status": "\(status)",
+            "milliseconds": "\((seconds * 1e6).rounded() / 1e3)", "bytes": "\(bytes)",
+        ]
+        if let cause { metadata["reason"] = "\(cause)" }
+        log(level: level, "answered", metadata: metadata)
     }
 }
