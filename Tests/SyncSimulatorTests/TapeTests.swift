@@ -26,6 +26,20 @@ import Testing
         return lines
     }
 
+    @Test("Users of a seed of the swarm have habits of their own; those of other seeds are alike")
+    func swarm() {
+        func cancels(from first: UInt64) -> [Double] {
+            (first..<first + 40).map { seed in
+                let steps = WorkloadTape(seed: seed).steps
+                let cancels = steps.count { if case .cancel = $0.action { true } else { false } }
+                return Double(cancels) / Double(steps.count)
+            }
+        }
+        let (usual, swarm) = (cancels(from: 1), cancels(from: WorkloadTape.firstOfSwarm))
+        #expect(usual.max() ?? 1 < 0.1)
+        #expect(swarm.contains(0) && swarm.contains { $0 > 0.1 })
+    }
+
     @Test("Leaving a step or a fault out moves no other", arguments: [5, 8, 12])
     func leavingOut(seed: UInt64) throws {
         let all = try course(seed)

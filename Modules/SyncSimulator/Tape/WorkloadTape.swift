@@ -49,6 +49,7 @@ public struct WorkloadTape: Sendable {
         let duration = Int64(20_000 + chance.below(4) * 90_000)
         // Few records make conflicts, many make pages.
         let heat = 0.2 + chance.unit() * 0.7
+        let weights = seed >= Self.firstOfSwarm ? Self.drawn(&chance) : Self.usual
         var times = (0..<count).map { _ in Int64(chance.below(Int(duration))) }
         times.sort()
         let spacing = max(duration / Int64(count), 1_000)
@@ -57,7 +58,7 @@ public struct WorkloadTape: Sendable {
         for number in times.indices {
             // The first steps give everybody something to work on.
             let device = number < 4 ? 0 : chance.below(devices)
-            let action = Self.action(number, &chance, heat: heat)
+            let action = Self.action(number, &chance, heat: heat, weights)
             steps.append(
                 Step(number: number, atMilliseconds: times[number], device: device, action: action))
         }
@@ -78,27 +79,47 @@ public struct WorkloadTape: Sendable {
         }
     }
 
-    private static func action(_ number: Int, _ chance: inout SeededGenerator, heat: Double) -> Action {
+    /// From this seed on each draws how often its users do what.
+    public static let firstOfSwarm: UInt64 = 1_000_000
+
+    /// How many of a hundred steps are which, in the order of ``action(_:_:heat:_:)``.
+    private static let usual = [3, 24, 40, 6, 5, 7, 2, 5, 3, 3, 2]
+
+    /// Some of the usual are left out, some come several times as often: what is rare meets what is rare.
+    private static func drawn(_ chance: inout SeededGenerator) -> [Int] {
+        usual.enumerated().map { place, weight in
+            switch place {
+            case 1, 2: weight / chance.pick([1, 1, 2, 4])
+            default: weight * chance.pick([0, 1, 1, 3, 6])
+            }
+        }
+    }
+
+    private static func action(
+        _ number: Int, _ chance: inout SeededGenerator, heat: Double, _ weights: [Int]
+    ) -> Action {
         if number < 4 {
             return .create(entity: number, parent: chance.next(), fields: chance.next())
         }
         /// The lower the number, the older the record that it chooses: hot records are the oldest.
         func record() -> UInt64 { chance.chance(heat) ? UInt64(chance.below(3)) : chance.next() >> 8 }
-        switch chance.below(100) {
-        case 0..<3: return .remake(record: chance.next() >> 8, fields: chance.next())
-        case 3..<27:
+        var (rest, kind) = (chance.below(weights.reduce(0, +)), 0)
+        while rest >= weights[kind] { (rest, kind) = (rest - weights[kind], kind + 1) }
+        switch kind {
+        case 0: return .remake(record: chance.next() >> 8, fields: chance.next())
+        case 1:
             return .create(
                 entity: chance.pick([0, 1, 1, 2, 2, 2, 3, 3]), parent: record(), fields: chance.next())
-        case 27..<67: return .update(record: record(), fields: chance.next())
-        case 67..<73:
+        case 2: return .update(record: record(), fields: chance.next())
+        case 3:
             let records = (0..<(2 + chance.below(3))).map { _ in record() }
             return .transaction(records: records, fields: chance.next(), asUnit: chance.chance(0.5))
-        case 73..<78: return .move(record: record(), to: chance.next() >> 8)
-        case 78..<85: return .delete(record: chance.next() >> 8)
-        case 85..<87: return .rewrite(record: record())
-        case 87..<92: return .syncNow
-        case 92..<95: return .cancel(chance.next() >> 8)
-        case 95..<98: return .retry(chance.next() >> 8)
+        case 4: return .move(record: record(), to: chance.next() >> 8)
+        case 5: return .delete(record: chance.next() >> 8)
+        case 6: return .rewrite(record: record())
+        case 7: return .syncNow
+        case 8: return .cancel(chance.next() >> 8)
+        case 9: return .retry(chance.next() >> 8)
         default: return .discard(chance.next() >> 8)
         }
     }
