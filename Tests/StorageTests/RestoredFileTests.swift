@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import GRDBSQLite
 @testable import Storage
 import SyncCore
 import Testing
@@ -204,6 +205,69 @@ struct RestoredFileTests {
             #expect(try await again.events().isEmpty)
             try await again.close()
         }
+    }
+
+    /// Looks at what a process would leave that ended as SQLite lets go of a connection's functions: its files are closed by then.
+    private final class LastLook: @unchecked Sendable {  // one thread at a time
+        let path: String
+        var mark: String?
+        var hasLog = false
+
+        init(_ path: String) { self.path = path }
+
+        func look() {
+            mark = try? String(contentsOfFile: path + "-log", encoding: .utf8)
+            hasLog = FileManager.default.fileExists(atPath: path + "-wal")
+        }
+    }
+
+    @Test(
+        "PRC-15 a process that ends between the end of the log and the note of that makes no alarm",
+        arguments: [true, false])
+    func endsWhileClosing(isLetGo: Bool) async throws {
+        let file = try TestFile()
+        let last = LastLook(file.path)
+        do {
+            let store = try Store(path: file.path, schema: boardSchema())
+            try await add(store, "b1")
+            try await store.database.writeWithoutTransaction { db in
+                // The later function goes first: before that by which the store notes the end.
+                let code = sqlite3_create_function_v2(
+                    db.sqliteConnection, "last_look", 0, SQLITE_UTF8, Unmanaged.passRetained(last).toOpaque(),
+                    { context, _, _ in sqlite3_result_null(context) }, nil, nil,
+                    { last in if let last { Unmanaged<LastLook>.fromOpaque(last).takeRetainedValue().look() } })
+                #expect(code == SQLITE_OK)
+            }
+            if !isLetGo { try await store.close() }
+        }
+        #expect(!last.hasLog)
+        try #require(last.mark).write(toFile: file.path + "-log", atomically: false, encoding: .utf8)
+        let again = try Store(path: file.path, schema: boardSchema())
+        #expect(try await again.events().isEmpty, "the mark was \(last.mark ?? "none")")
+        try await again.close()
+    }
+
+    @Test("PRC-15 where another store has the log still, the one that closes notes it again")
+    func closesBesideAnother() async throws {
+        let file = try TestFile()
+        let configuration = StoreConfiguration(busyTimeout: 0.05)
+        let store = try Store(path: file.path, schema: boardSchema(), configuration: configuration)
+        let other = try Store(path: file.path, schema: boardSchema())
+        try await add(store, "b1")
+        let noted = try String(contentsOfFile: file.path + "-log", encoding: .utf8)
+        try await add(other, "b2")
+        // Somebody reads, so that the log is not brought in.
+        var settings = Configuration()
+        settings.allowsUnsafeTransactions = true
+        let reader = try DatabaseQueue(path: file.path, configuration: settings)
+        try await reader.writeWithoutTransaction { db in
+            try db.execute(sql: "BEGIN; SELECT count(*) FROM board")
+        }
+        try await store.close()
+        #expect(try String(contentsOfFile: file.path + "-log", encoding: .utf8) == noted)
+        try reader.close()
+        try await other.close()
+        #expect(try String(contentsOfFile: file.path + "-log", encoding: .utf8).hasPrefix("none"))
     }
 
     @Test(

@@ -13,6 +13,8 @@ final class LogLength: @unchecked Sendable {  // the lock guards the field
 
     private let lock = NSLock()
     private var present = 0
+    /// Whether this connection has noted where a log begins.
+    private var hasNoted = false
     /// Hears where a log begins, and that the connections are gone; `nil` in memory.
     private let mark: LogMark?
 
@@ -37,28 +39,45 @@ final class LogLength: @unchecked Sendable {  // the lock guards the field
                 return SQLITE_OK
             }, context)
         guard let mark else { return }
+        let closing = Unmanaged.passRetained(Closing(mark, self)).toOpaque()
+        // A process may end while the connection that it let go of takes the log in, or between the log's end and the note of it.
+        _ = sqlite3_trace_v2(  // kept: what fails costs a wrong alarm then, no more
+            db.sqliteConnection, UInt32(SQLITE_TRACE_CLOSE),
+            { _, closing, _, _ in
+                if let closing { Unmanaged<Closing>.fromOpaque(closing).takeUnretainedValue().begin() }
+                return 0
+            }, closing)
         // SQLite lets go of a connection's functions after its files, whoever closed it, and however late.
-        let closing = Unmanaged.passRetained(Closing(mark)).toOpaque()
         _ = sqlite3_create_function_v2(  // kept: what fails ends the closing at once, and the log is found as it is
             db.sqliteConnection, "sync_log_closing", 0, SQLITE_UTF8, closing,
             { context, _, _ in sqlite3_result_null(context) },
             nil, nil,
             { closing in
                 guard let closing else { return }
-                Unmanaged<Closing>.fromOpaque(closing).takeRetainedValue().mark.noteClosed()
+                Unmanaged<Closing>.fromOpaque(closing).takeRetainedValue().end()
             })
     }
 
-    /// What SQLite keeps with a connection until that is closed.
+    /// What SQLite keeps with a connection until that is closed; it is asked from there alone.
     private final class Closing {
-        let mark: LogMark
-        init(_ mark: LogMark) { self.mark = mark }
+        private let mark: LogMark
+        private let log: LogLength
+
+        init(_ mark: LogMark, _ log: LogLength) { (self.mark, self.log) = (mark, log) }
+
+        private var hasBegun: Bool { log.lock.withLock { log.hasNoted } }
+
+        func begin() { if hasBegun { mark.noteClosing() } }
+
+        func end() { mark.noteClosed(wasNoted: hasBegun) }
     }
 
     private func note(_ pages: CInt) {
         let begins = lock.withLock {
-            defer { present = Int(pages) }
-            return present == 0 || present >= Int(pages)
+            let begins = present == 0 || present >= Int(pages)
+            present = Int(pages)
+            if begins { hasNoted = true }
+            return begins
         }
         if begins { mark?.noteBegun() }
     }

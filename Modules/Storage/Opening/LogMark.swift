@@ -53,12 +53,16 @@ struct LogMark {
         put(String(repeating: "0", count: Self.none.utf8.count - text.count) + text, O_CREAT)
     }
 
+    /// A connection is about to be closed, and with the last one the log goes: whatever is found until that is noted is right.
+    func noteClosing() { put(Self.any) }
+
     /// A connection was closed: where it was the last, the log was taken in, and others may hold an empty one.
-    func noteClosed() {
+    /// - Parameter wasNoted: whether the connection had noted the log, until ``noteClosing()``: with others at work it goes on.
+    func noteClosed(wasNoted: Bool) {
         switch length {
         case nil: put(Self.none)
         case 0: put(Self.any)
-        default: return
+        default: if wasNoted { noteBegun() }
         }
     }
 

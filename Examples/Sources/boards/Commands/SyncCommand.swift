@@ -63,6 +63,7 @@ struct SyncCommand: AsyncParsableCommand {
             case .once:
                 let summary = try await engine.sync(for: .seconds(timeout ?? 60) - spent)
                 outcome = try await SyncOutcome(summary, lostByServer: device.store.lostByServer(after: journal))
+                await close(device)
             case .watch:
                 outcome = try await watch(
                     device, engine, connection, until: timeout.map { began + .seconds($0) }, journal)
@@ -93,14 +94,22 @@ struct SyncCommand: AsyncParsableCommand {
                 throw Problem("The folder “\(global.folder)” is gone: it was moved or removed while it was watched.")
             }
             // What is damaged or gone need not close; the file is nobody's any more.
-            do { try await device.store.close() } catch { Console.complain("\(error)") }
+            await close(device)
             device = try await Device.open(global)
             journal = try await device.store.conflicts(limit: 1).first?.number ?? 0
             engine = connection.engine(device.store)
         }
         let (queue, held) = (try await device.store.summary(), try await device.store.position().held)
-        return SyncOutcome(
+        let outcome = SyncOutcome(
             SyncSummary(report: total, queue: queue, held: held),
             lostByServer: try await device.store.lostByServer(after: journal))
+        await close(device)
+        return outcome
+    }
+
+    /// Brings the file's log in before the process ends, which an engine that is let go of does on a thread of its own. What was done
+    /// is in the log already: where this fails, the next command does it.
+    private func close(_ device: Device) async {
+        do { try await device.store.close() } catch { Console.complain("\(error)") }
     }
 }
