@@ -79,6 +79,23 @@ struct DeathTests {
         #expect(again.result("k1")["version"] == .null)
     }
 
+    @Test("Seed 1011375: a late update to null under the null of a newer create has lost, and gives no version")
+    func lateNull() throws {
+        let server = try tree()
+        try server.sync("dev-1", [server.delete("k1", 4, "card", "c1", at: -500)], from: 3)
+        try server.sync("dev-2", [server.create("k1", 1, "card", "c1", ["idList": "l1"], at: -300)], from: 4)
+        let late = try server.sync(
+            "dev-3",
+            [
+                server.update("k1", 1, "card", "c1", ["name": ("C", .null)], at: -600),
+                server.update("k2", 2, "card", "c1", ["desc": (.null, .null)], at: -550),
+            ], from: 5)
+        #expect(late.verdict("k1") == "merged" && late.verdict("k2") == "merged")
+        #expect(late.version == 5)
+        let later = [server.update("k3", 3, "card", "c1", ["desc": ("x", .null)], at: -100)]
+        #expect(try server.sync("dev-3", later, from: 5).verdict("k3") == "applied")
+    }
+
     @Test("a create of a dead record writes all its fields, and null to those it does not name")
     func createOfDead() throws {
         let server = try tree()

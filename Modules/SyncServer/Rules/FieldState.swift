@@ -74,7 +74,7 @@ struct FieldState: Sendable, Hashable {
     /// Whether the floor is above the plain write.
     private var isHidden: Bool { floor.map { plainTag.isBefore($0) } ?? false }
 
-    /// A plain write. `false` if a later one stands, or sums and elements after it make another value of it.
+    /// A plain write. `false` if a later one stands, be it the null of a create, or sums and elements after it make another value of it.
     mutating func write(_ new: FieldValue, at tag: WriteTag) -> Bool {
         guard plainTag.isBefore(tag) else { return false }
         plain = new
@@ -88,7 +88,7 @@ struct FieldState: Sendable, Hashable {
         elements = elements?.dropping(upTo: tag)
         countPlain()
         known = evaluated()
-        return isSame(as: new)
+        return !isHidden && isSame(as: new)
     }
 
     /// A plain write of the value that is there. Where sums or elements made it, it stays theirs.
