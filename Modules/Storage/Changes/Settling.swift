@@ -180,11 +180,13 @@ struct Settling {
             // waits for it may be of that later time. No page left its tombstone out for a delete of an earlier request. One
             // without a version found it dead: what was under it died before, of which the page tells.
             if change.operation == .delete, !isRepeated, let version { deleted.append((change.record, version)) }
-            if isRepeated, change.operation == .delete, version == nil, !isPages,
+            let isFromBefore = try pass.map { try $0.isNew(db, change.record) } ?? false
+            if isRepeated, change.operation == .delete, version == nil, !isPages, !isFromBefore,
                 work.version > change.baseVersion ?? 0 || work.base.isLive && work.version > 0
             {
                 // Nothing was there when it was decided, whenever that was: a copy of the file may have sent it before (seeds 46938
-                // and 125555). What is held here has come to life since, or its tombstone comes with the page.
+                // and 125555). What is held here has come to life since, or its tombstone comes with the page. What a full pass did not
+                // bring has neither to come (seed 1013382); if it lives, the pass brings it, whatever is held.
                 work.remove(change.key)
             } else if let version, isGone {
                 try ChangeNotes.event(db, "died", of: change, now: now)
