@@ -102,7 +102,7 @@ struct FileNameTests {
         try file.close()
         let failure = #expect(throws: ServiceFailure.self) { try opened(server.path, beside: server) }
         let words = failure?.description ?? ""
-        #expect(words.contains("damaged") && words.contains("--restored") && !words.contains("SELECT"), "\(words)")
+        #expect(words.contains("damaged") && words.contains("restored") && !words.contains("SELECT"), "\(words)")
     }
 
     @Test("a folder is no server's file, and is not said to have another name")

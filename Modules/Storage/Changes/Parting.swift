@@ -116,6 +116,7 @@ extension Settling {
         if change.operation == .create {
             for name in names { next.fields[name]?.new = work.shown.fields[name] ?? .null }
             if let later = try Needs(schema: table.schema).createBehind(db, of: next) {
+                // Divided or not, it waits for that create.
                 _ = try UnitCircle(schema: table.schema, now: now).open(db, between: change, and: later)
                 (next.state, next.blockedBy) = (.blocked, later)
             }

@@ -6,7 +6,7 @@ extension ServiceFailure {
     static func words(_ error: any Error) -> String {
         switch error {
         case let error as DatabaseError where [.SQLITE_CORRUPT, .SQLITE_NOTADB].contains(error.resultCode):
-            "it is damaged, or no database (\(code(error))); put a backup of it back, and start with --restored"
+            "it is damaged, or no database (\(code(error))); put a backup of it back, and open that as restored"
         case let error as DatabaseError: error.message.map { "\(code(error)), \($0)" } ?? code(error)
         case let error as CocoaError: error.localizedDescription
         default: "\(error)"
