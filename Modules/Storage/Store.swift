@@ -1,4 +1,5 @@
 public import GRDB
+internal import GRDBSQLite
 public import SyncCore
 
 /// The local database: the app's tables, the queue of changes, and where this device stands; the only actor that owns it.
@@ -173,8 +174,10 @@ public actor Store: ThreadSharing {
         }
         do {
             try checkpointer?.close()
-            // The file is whole then, also for who copies it without its `-wal`; another process at work may prevent it.
+            // The file is whole then, also for who copies it without its `-wal`; another process at work may prevent it, and is
+            // waited for a moment only: who looks at the file for long keeps nobody from being done.
             try database.writeWithoutTransaction { db in
+                _ = sqlite3_busy_timeout(db.sqliteConnection, 250)  // kept: what fails leaves the longer wait
                 do { _ = try db.checkpoint(.truncate) } catch let error as DatabaseError
                     where error.resultCode == .SQLITE_BUSY
                 {

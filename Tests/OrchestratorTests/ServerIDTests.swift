@@ -18,10 +18,14 @@ struct ServerIDTests {
         private let service: SyncService
         private let lock = NSLock()
         private var bodies: [String] = []
+        private var losing = false
 
         init(_ service: SyncService) { self.service = service }
 
         var requests: [String] { lock.withLock { bodies } }
+
+        /// Whether answers are lost on their way, from now on.
+        func loseAnswers(_ does: Bool) { lock.withLock { losing = does } }
 
         func send(_ request: HTTPRequest, body: [UInt8]) async throws(HTTPFailure) -> HTTPAnswer {
             guard request.headerFields[.contentEncoding] == nil else {
@@ -29,6 +33,7 @@ struct ServerIDTests {
             }
             lock.withLock { bodies.append(String(decoding: body, as: UTF8.self)) }
             let reply = service.sync(account: "ann", body: body)
+            if lock.withLock({ losing }) { throw HTTPFailure(.interrupted, "the answer is lost") }
             var head = HTTPResponse(status: .init(code: reply.status))
             for header in reply.headers {
                 if let name = HTTPField.Name(header.name) { head.headerFields[name] = header.value }
@@ -102,6 +107,41 @@ struct ServerIDTests {
         #expect(try await a.engine.sync(for: .seconds(3_600)).isInStep)
         let cards = try a.rows("card")
         #expect(cards.count == 5 && cards.allSatisfy { $0.contains("Beans") && $0.contains("l-1") })
+        try await a.end()
+        try await b.end()
+        try service.close()
+        try FileManager.default.removeItem(at: folder)
+    }
+
+    @Test("IDS-01, NET-01 the answer that named a record was lost, and what was done with the record since did not win")
+    func lostName() async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("ids-\(UUID().uuidString)")
+        let service = try service(in: folder)
+        let http = ServiceHTTP(service)
+        let (a, b) = (try device(http, seed: 1, waits: .onceNamed), try device(http, seed: 2, waits: .onceNamed))
+        try await b.write("INSERT INTO board (id, name) VALUES ('b-1', 'Garden')")
+        #expect(try await b.engine.sync(for: .seconds(3_600)).isInStep)
+        #expect(try await a.engine.sync(for: .seconds(3_600)).isInStep)
+        try await b.write("DELETE FROM board")
+        #expect(try await b.engine.sync(for: .seconds(3_600)).isInStep)
+        http.loseAnswers(true)
+        try await a.write("INSERT INTO list (id, name, idBoard) SELECT 'l-1', 'Sowing', id FROM board")
+        try await a.write("INSERT INTO board (id, name) VALUES ('b-2', 'Kitchen garden')")
+        _ = await a.engine.syncNow()
+        try await a.write("UPDATE list SET name = 'Planting'")
+        try await a.write("INSERT INTO card (id, name, idList) VALUES ('c-1', 'Peas', 'l-1')")
+        _ = await a.engine.syncNow()
+        try await a.write("UPDATE list SET idBoard = 'b-2'")
+        http.loseAnswers(false)
+        #expect(try await a.engine.sync(for: .seconds(3_600)).isInStep)
+        #expect(try await b.engine.sync(for: .seconds(3_600)).isInStep)
+        for (entity, name) in [("board", "Kitchen garden"), ("list", "Planting"), ("card", "Peas")] {
+            let (here, there) = (try a.rows(entity), try b.rows(entity))
+            #expect(here.count == 1 && here[0].contains(name), "\(here)")
+            #expect(there.count == 1 && there[0].contains(name), "\(there)")
+        }
+        #expect(try a.rows("list") == ["id=\"l-1\" name=\"Planting\" idBoard=\"b-2\""])
+        #expect(try a.rows("card")[0].contains("l-1"))
         try await a.end()
         try await b.end()
         try service.close()

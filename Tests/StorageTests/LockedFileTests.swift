@@ -74,6 +74,21 @@ struct LockedFileTests {
         #expect(try String(contentsOfFile: file.path, encoding: .utf8) == "no database", "a look moves nothing aside")
     }
 
+    @Test("PRC-10 who closes waits for no reader: the log stays, and whoever comes next has it")
+    func closing() async throws {
+        let file = try await made()
+        let store = try Store(
+            path: file.path, schema: boardSchema(), configuration: StoreConfiguration(busyTimeout: 240))
+        let other = try Other(file.path, "BEGIN", "SELECT * FROM board")
+        try await store.write { try $0.execute(sql: "INSERT INTO board (id, name) VALUES ('b2', 'B')") }
+        let took = try await ContinuousClock().measure { try await store.close() }
+        #expect(took < .seconds(200), "\(took)")
+        let again = try Store(path: file.path, schema: boardSchema())
+        #expect(try await again.queued().map(\.change.record.id) == ["b1", "b2"])
+        try other.end()
+        try await again.close()
+    }
+
     @Test("PRC-10 an opening waits once for a lock, not once for each thing that it does; then a typed error")
     func opening() async throws {
         let file = try await made()

@@ -196,6 +196,33 @@ struct AnswerTests {
             ])
     }
 
+    @Test(
+        "IDS-01 what else a request does with what it creates may be told under the id that the answer gives that, wherever it says so",
+        arguments: [false, true])
+    func namedInTheSameAnswer(isNamedLast: Bool) async throws {
+        var changes = (1...3).map { Sample.change($0) }
+        for place in 1...2 { changes[place].record = changes[0].record }
+        let record = #""record":{"entity":"card","id":"s-1","version":50,"fields":{"name":"C"}}"#
+        var results = [
+            #"{"changeID":"key-1","verdict":"applied","version":9,"serverID":"s-1"}"#,
+            #"{"changeID":"key-2","verdict":"duplicate","first":"merged",\#(record)}"#,
+            #"{"changeID":"key-3","verdict":"conflict",\#(record)}"#,
+        ]
+        if isNamedLast { results.reverse() }
+        let body = Sample.answer(["results": "[\(results.joined(separator: ","))]"])
+        let answer = try await exchange(body, Sample.request(changes))
+        let c = ServerRecord(key: changes[0].record, version: 50, fields: ["name": "C"])
+        #expect(
+            answer.results == [
+                ChangeResult(changeID: "key-1", verdict: .applied(version: 9, overwrote: [:], serverID: "s-1")),
+                ChangeResult(changeID: "key-2", verdict: .merged(record: c), isDuplicate: true),
+                ChangeResult(changeID: "key-3", verdict: .conflict(record: c)),
+            ])
+        // Another record's id proves nothing about this one.
+        changes[2].record = RecordKey("card", "id-3")
+        #expect(await failure { try await exchange(body, Sample.request(changes)) }?.kind == .network)
+    }
+
     @Test("NET-22 another data set in an answer stops everything")
     func otherDataset() async {
         let failure = await failure { try await exchange(Sample.answer(["dataset": "\"d-2\""])) }

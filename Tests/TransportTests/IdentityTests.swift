@@ -117,6 +117,37 @@ struct IdentityTests {
         #expect(seen.requests.map { $0.changes.last?.fields["idList"]?.new } == ["l-1", "S1"])
     }
 
+    @Test("IDS-01 what an answer names is known to all of its verdicts, though it stands in no map yet")
+    func namedInTheSameAnswer() async throws {
+        let map = InMemoryIDs()
+        let exchange = try exchange(map, waits: .onceNamed) { _ in
+            let card = ServerRecord(
+                key: RecordKey("card", "c-1"), version: 4, fields: ["idList": "S1", "idTwin": "S2", "name": "S1"])
+            return ExchangeAnswer(
+                epoch: "e", currentSyncVersion: 9,
+                results: [
+                    ChangeResult(changeID: "key-1", verdict: .applied(version: 1, overwrote: [:], serverID: "S1")),
+                    ChangeResult(changeID: "key-2", verdict: .merged(record: card), serverID: "S2"),
+                    ChangeResult(
+                        changeID: "key-3", verdict: .applied(version: 5, overwrote: ["idList": "S1"], serverID: nil)),
+                ], page: ArrayPage([]))
+        }
+        let changes = [
+            Self.change(1, .create, "list", "l-1"),
+            Self.change(2, .create, "card", "c-1", ["idList": FieldDelta(old: nil, new: "l-1")]),
+            Self.change(3, .update, "card", "c-3", ["idList": FieldDelta(old: "l-2", new: "l-1")]),
+        ]
+        let request = ExchangeRequest(cycleID: "1", deviceID: "device", changes: changes)
+        let results = try await exchange.exchange(request).results
+        guard case .merged(let merged) = results[1].verdict else { throw Unexpected() }
+        #expect(merged.fields == ["idList": "l-1", "idTwin": "c-1", "name": "S1"])
+        #expect(results[2].verdict == .applied(version: 5, overwrote: ["idList": "l-1"], serverID: nil))
+        // Where another record has the id here already, it is that one's, and what names it is set aside.
+        map.put(RecordKey("list", "l-7"), "S1")
+        let again = try await exchange.exchange(request).results
+        #expect(again[2].verdict == .applied(version: 5, overwrote: ["idList": "l-7"], serverID: nil))
+    }
+
     /// Makes of a request what it is, and goes only with what was made of the same.
     private struct Preparing: Exchange {
         let used: Locked<[Bool]>

@@ -91,6 +91,8 @@ struct AnswerReader {
         // Servers mostly answer in the order in which they were asked; where one does not, places are looked up.
         var next = 0
         var places: [String: Int]?
+        var names = ToldNames()
+        var unnamed: [(place: Int, told: ToldResult)] = []
         try reading { () throws(JSONFailure) in try reader.beginArray() }
         while try reading({ () throws(JSONFailure) in try reader.nextElement() }) {
             if next < changes.count, results[next] == nil,
@@ -111,14 +113,27 @@ struct AnswerReader {
                 guard let place = all[changeID] else { continue }
                 next = place
             }
-            let result = try told.result(for: changes[next], among: changes.lazy.map(\.id))
-            if let other = results[next], other != result {
-                throw AnswerFault("one verdict for a change", "two different ones")
+            names.note(told.serverID, for: changes[next])
+            if told.namesRecord(otherThan: changes[next], names) {
+                unnamed.append((next, told))
+            } else {
+                try judge(told, next, names, &results)
             }
-            results[next] = result
             next += 1
         }
+        // The verdict that names a record may stand behind one that tells the record under that name.
+        for (place, told) in unnamed { try judge(told, place, names, &results) }
         return results
+    }
+
+    private func judge(
+        _ told: ToldResult, _ place: Int, _ names: ToldNames, _ results: inout [ChangeResult?]
+    ) throws(AnswerFault) {
+        let result = try told.result(for: request.changes[place], among: request.changes.lazy.map(\.id), names)
+        if let other = results[place], other != result {
+            throw AnswerFault("one verdict for a change", "two different ones")
+        }
+        results[place] = result
     }
 
     private static func places(of changes: [Change]) -> [String: Int] {

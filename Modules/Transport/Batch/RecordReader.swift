@@ -67,13 +67,19 @@ struct ToldRecord {
         }
     }
 
+    /// Whether it is told under another id than the change's record has here, or is known to have there.
+    func isOther(than change: Change, _ names: ToldNames) -> Bool {
+        guard let id, id != change.record.id else { return false }
+        return !names.isName(RecordKey(entity ?? change.record.entity, id), of: change.record)
+    }
+
     /// The record, if it is one of the contract's shape.
     ///
     /// - Parameters:
     ///   - change: the change that a verdict's record belongs to, which it may leave unnamed; `nil` in a page.
-    ///   - serverID: the id that the server gave to what the change makes; told by it, the record is the change's own.
+    ///   - names: the ids that the server gives to what the request creates; told by its own, the record is the change's.
     consuming func record(
-        for change: Change? = nil, keptAs serverID: String? = nil
+        for change: Change? = nil, _ names: ToldNames = ToldNames()
     ) throws(AnswerFault) -> ServerRecord {
         let entity = entity ?? change?.record.entity
         let id = id ?? change?.record.id
@@ -81,7 +87,7 @@ struct ToldRecord {
         guard let id, RecordKey.isValidID(id) else { throw ToldShape.noID(id == nil ? "none" : "another") }
         let (version, presence) = try shape.judge()
         var key = RecordKey(entity, id)
-        if let change, let serverID, key == RecordKey(change.record.entity, serverID) { key = change.record }
+        if let change, names.isName(key, of: change.record) { key = change.record }
         if let change, change.record != key {
             throw AnswerFault("the changed record beside a verdict", "another record")
         }

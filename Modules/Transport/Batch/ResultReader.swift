@@ -7,7 +7,7 @@ struct ToldResult {
     private var first: String?
     private var version: Int64?
     private var overwrote: [String: FieldValue] = [:]
-    private var serverID: String?
+    private(set) var serverID: String?
     private var isClamped = false
     private var record: ToldRecord?
     private var rejection: Rejection?
@@ -63,19 +63,28 @@ struct ToldResult {
         return rejection
     }
 
+    /// Whether the record beside the verdict stands under an id that is not known, by now, to be that of the change's own.
+    func namesRecord(otherThan change: Change, _ names: ToldNames) -> Bool {
+        record?.isOther(than: change, names) ?? false
+    }
+
     /// The verdict about `change`, if it is one of the contract's shape.
     ///
-    /// - Parameter asked: the keys of all changes of the request, one of which a `blocked` must name.
-    func result(for change: Change, among asked: some Collection<String>) throws(AnswerFault) -> ChangeResult {
+    /// - Parameters:
+    ///   - asked: the keys of all changes of the request, one of which a `blocked` must name.
+    ///   - names: the ids that the answer gives to what the request creates.
+    func result(
+        for change: Change, among asked: some Collection<String>, _ names: ToldNames = ToldNames()
+    ) throws(AnswerFault) -> ChangeResult {
         guard let verdict else { throw AnswerFault("a verdict", "none") }
         let isDuplicate = verdict == "duplicate"
         let judged: Verdict
         if isDuplicate {
             guard let first else { throw AnswerFault("the first verdict of a duplicate", "none") }
-            judged = try self.verdict(named: first, for: change, among: asked)
+            judged = try self.verdict(named: first, for: change, among: asked, names)
             guard judged.isDecided else { throw AnswerFault("a decided first verdict of a duplicate", first) }
         } else {
-            judged = try self.verdict(named: verdict, for: change, among: asked)
+            judged = try self.verdict(named: verdict, for: change, among: asked, names)
         }
         var result = ChangeResult(changeID: change.id, verdict: judged, isDuplicate: isDuplicate, isClamped: isClamped)
         if case .merged = judged { result.serverID = serverID }
@@ -83,7 +92,7 @@ struct ToldResult {
     }
 
     private func verdict(
-        named name: String, for change: Change, among asked: some Collection<String>
+        named name: String, for change: Change, among asked: some Collection<String>, _ names: ToldNames
     ) throws(AnswerFault) -> Verdict {
         switch name {
         case "applied":
@@ -92,8 +101,8 @@ struct ToldResult {
             return .applied(version: version, overwrote: overwrote, serverID: serverID)
         case "merged":
             try checkServerID()
-            return .merged(record: try recordBeside(name, change, keptAs: serverID))
-        case "conflict": return .conflict(record: try recordBeside(name, change))
+            return .merged(record: try recordBeside(name, change, names))
+        case "conflict": return .conflict(record: try recordBeside(name, change, names))
         case "rejected":
             guard let rejection else { throw AnswerFault("an error with a code beside rejected", "none") }
             return .rejected(rejection)
@@ -115,9 +124,9 @@ struct ToldResult {
     }
 
     private func recordBeside(
-        _ name: String, _ change: Change, keptAs serverID: String? = nil
+        _ name: String, _ change: Change, _ names: ToldNames
     ) throws(AnswerFault) -> ServerRecord {
         guard let record else { throw AnswerFault("the record beside \(name)", "none") }
-        return try record.record(for: change, keptAs: serverID)
+        return try record.record(for: change, names)
     }
 }

@@ -123,15 +123,28 @@ struct IDTranslator: Sendable {
     ) throws(StoreFailure) -> [ChangeResult] {
         let local = Dictionary(changes.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
         var names: Set<RecordKey> = []
-        for result in results { collect(result, local[result.changeID], into: &names) }
-        guard !names.isEmpty, try isUsed() else { return results }
-        var known = try ids.localIDs(of: names)
+        var made: [RecordKey: String] = [:]
+        for result in results {
+            let change = local[result.changeID]
+            collect(result, change, into: &names)
+            if let change, let id = Self.madeID(result) { made[RecordKey(change.record.entity, id)] = change.record.id }
+        }
+        let isNaming = try made.isEmpty ? isUsed() : true
+        guard !names.isEmpty, isNaming else { return results }
+        // What these verdicts name stands in the map only once they are settled, and another record has it there first.
+        var known = try ids.localIDs(of: names).merging(made) { there, _ in there }
         // What was asked under the server's id is answered under it, whatever the map says by now.
         for change in sent {
             guard let here = local[change.id]?.record, here != change.record else { continue }
             known[change.record] = here.id
         }
         return known.isEmpty ? results : results.map { rename($0, local[$0.changeID], known) }
+    }
+
+    /// The id that the server gave to what the change made.
+    private static func madeID(_ result: ChangeResult) -> String? {
+        if case .applied(_, _, let id?) = result.verdict { return id }
+        return result.serverID
     }
 
     private func collect(_ record: ServerRecord, into names: inout Set<RecordKey>) {
