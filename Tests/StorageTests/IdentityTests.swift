@@ -129,6 +129,36 @@ struct IdentityTests {
         #expect(try text(fixture, "SELECT id || name FROM list") == ["l1Theirs"])
     }
 
+    @Test("NET-01, IDS-01 a record died before the lost verdict names it: nobody knew whose tombstone the page brought")
+    func deadBeforeItsName() async throws {
+        for hasEdit in [false, true] {
+            let (fixture, claim) = try await created()
+            let key = claim.keys[0]
+            try await fixture.settle((key, .unanswered))
+            try await fixture.apply(
+                record("board", "b1", 2_001, [:], .deleted), record("list", "S1", 2_002, [:], .deleted))
+            if hasEdit { try fixture.sql("UPDATE list SET name = 'Mine'") }
+            #expect(try await fixture.claim(ClaimLimits(maxChanges: 1)).keys == [key])
+            try await told(fixture, key)
+            #expect(try fixture.store.localID(ofServerID: "S1", entity: "list") == "l1")
+            // An edit that is still to be sent brings it back; without one it is dead, and nothing waits for its parent.
+            #expect(try text(fixture, "SELECT name FROM list") == (hasEdit ? ["Mine"] : []))
+            #expect(try text(fixture, "SELECT id FROM sync_held WHERE entity = 'list'") == [])
+            #expect(try fixture.int("SELECT count(*) FROM sync_event WHERE kind = 'died' AND id = 'l1'") == 1)
+        }
+    }
+
+    @Test("NET-01, IDS-01 a record of which no page can have told yet lives when its lost verdict names it")
+    func aliveBeforeItsPage() async throws {
+        let (fixture, claim) = try await created()
+        try await fixture.settle((claim.keys[0], .unanswered))
+        try await fixture.apply(record("board", "b1", 1_999, ["name": "B"]))
+        _ = try await fixture.claim(ClaimLimits(maxChanges: 1))
+        try await told(fixture, claim.keys[0])
+        #expect(try text(fixture, "SELECT id || name FROM list") == ["l1L"])
+        #expect(try text(fixture, "SELECT id || version FROM sync_record WHERE entity = 'list'") == ["l12000"])
+    }
+
     @Test("IDS-01 a twin with unsent changes, or with some under it, does not make way until they are decided")
     func twinAtWork() async throws {
         for edit in ["UPDATE list SET pos = 9 WHERE id = 'S1'", "UPDATE card SET name = 'Mine' WHERE id = 'c9'"] {

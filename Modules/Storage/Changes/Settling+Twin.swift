@@ -12,9 +12,18 @@ extension Settling {
         let twin = RecordKey(record.entity, serverID)
         guard twin != record else { return nil }
         if try isAtWork(db, twin) { return twin }
+        let isNew = try isRepeated && pass == nil && IdentityMap.serverID(db, of: record) == nil
         if let other = try table.map(db, record, serverID) { return other }
+        if try isNew && !isHere(db, twin) { namedUnseen.insert(record) }
         try adopt(db, twin, as: record)
         return nil
+    }
+
+    /// Whether a page told of a record, and it lives, or waits.
+    private func isHere(_ db: Database, _ record: RecordKey) throws -> Bool {
+        if try StoredRecord.read(db, record) != nil || HeldRecords.find(db, record) != nil { return true }
+        guard let entity = table.schema[record.entity] else { return false }
+        return try RowWriter(entity).exists(db, record.id)
     }
 
     /// Whether changes of a record, or of what is under it, are in the queue: they name it by the id that it has now.

@@ -38,7 +38,9 @@ struct Settling {
     /// Whether any record waits in `sync_held`.
     private(set) var hasHeld = false
     /// Whether the outcome at work is a repeated one.
-    private var isRepeated = false
+    private(set) var isRepeated = false
+    /// Records of which the server says only now, again, under which id it has them, and nothing is here under that id.
+    var namedUnseen: Set<RecordKey> = []
 
     init(table: ChangeTable, now: Int64) {
         self.table = table
@@ -219,15 +221,16 @@ struct Settling {
     /// Whether a change that was decided once was decided of a record that is gone by now, and its tombstone forgotten.
     ///
     /// The pages up to the checkpoint told of everything that lives; of this record they told nothing, and after a full pass a
-    /// tombstone may be missing, too (seeds 42172, 2032, 3984). Where roots are asked for, it may only be out of them.
+    /// tombstone may be missing, too (seeds 42172, 2032, 3984). So may that of a record which was not known yet, when the page came, to
+    /// be this one (Decision 475): it died. Where roots are asked for, it may only be out of them.
     private func isForgotten(
         _ db: Database, _ change: StoredChange, _ version: Int64, _ work: RecordWork
     ) throws -> Bool {
         guard isRepeated, !work.base.isLive, pass == nil, change.operation != .create || work.version == 0 else {
             return false
         }
-        return try (Meta.integer(db, .checkpoint) ?? 0) >= version && PassState.read(db).number > 0
-            && Scopes.read(db) == nil
+        return try (Meta.integer(db, .checkpoint) ?? 0) >= version
+            && (namedUnseen.contains(change.record) || PassState.read(db).number > 0) && Scopes.read(db) == nil
     }
 
     /// Whether a create that was done once made a record of which no page has told.

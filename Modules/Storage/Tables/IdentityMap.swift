@@ -24,6 +24,12 @@ enum IdentityMap {
         return nil
     }
 
+    /// The id under which the server holds a record, where it made one that is known.
+    static func serverID(_ db: Database, of record: RecordKey) throws -> String? {
+        let sql = "SELECT serverID FROM sync_identity WHERE entity = ? AND id = ?"
+        return try String.fetchOne(db.cachedStatement(sql: sql), arguments: [record.entity, record.id])
+    }
+
     private static func owner(_ db: Database, _ entity: String, _ serverID: String) throws -> RecordKey? {
         let sql = "SELECT id FROM sync_identity WHERE entity = ? AND serverID = ?"
         return try String.fetchOne(db.cachedStatement(sql: sql), arguments: [entity, serverID])
