@@ -159,6 +159,26 @@ struct IdentityTests {
         #expect(try text(fixture, "SELECT id || version FROM sync_record WHERE entity = 'list'") == ["l12000"])
     }
 
+    @Test("IDS-01, PRC-19 a create that was decided once, nobody knows how, is one with what pages brought under its name")
+    func namedByARefusal() async throws {
+        let (fixture, key) = try await lost()
+        try fixture.sql("UPDATE list SET name = 'Mine' WHERE id = 'l1'")
+        _ = try await fixture.claim(ClaimLimits(maxChanges: 1))
+        _ = try await fixture.store.settle(
+            Settlement(outcomes: [
+                .init(
+                    changeID: key,
+                    kind: .setAside(SetAsideReason(code: "expired", message: "forgotten"), staysUncertain: false),
+                    serverID: "S1")
+            ]), claim: nil)
+        #expect(try text(fixture, "SELECT id || name FROM list") == ["l1Mine"])
+        #expect(try text(fixture, "SELECT id || idList FROM card") == ["c9l1"])
+        #expect(try text(fixture, "SELECT id || version FROM sync_record WHERE entity = 'list'") == ["l12000"])
+        #expect(try fixture.store.localID(ofServerID: "S1", entity: "list") == "l1")
+        try await fixture.drain(from: 2_001)
+        #expect(try await fixture.store.summary().hasWork == false)
+    }
+
     @Test("IDS-01 a twin with unsent changes, or with some under it, does not make way until they are decided")
     func twinAtWork() async throws {
         for edit in ["UPDATE list SET pos = 9 WHERE id = 'S1'", "UPDATE card SET name = 'Mine' WHERE id = 'c9'"] {

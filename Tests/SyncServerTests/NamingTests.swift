@@ -60,4 +60,21 @@ struct NamingTests {
         #expect(given.isSubset(of: [id]))
         #expect(live == [id])
     }
+
+    @Test("IDS-01, PRC-19 a create that was decided once, nobody knows how, hears under which id its record is here")
+    func decidedOnce() throws {
+        let server = try TestServer { $0.makesIDs = true }
+        let create = server.create("k1", 1, "board", "x", ["n": 1], at: -900)
+        let id = try #require(try server.sync("d", [create]).result("k1")["serverID"].string)
+        let other = try server.sync("d", [server.create("k1", 1, "board", "x", ["n": 2], at: -900)]).result("k1")
+        #expect(other["error"]["code"].string == "keyReused")
+        #expect(other["serverID"].string == id)
+        _ = try server.sync("d", [server.update("k2", 2, "board", "x", ["n": (1, 3)], at: -800)], ["settled": 1])
+        let later = try server.sync("d", [create, server.create("k0", 1, "board", "y", ["n": 1], at: -900)])
+        #expect(later.result("k1")["error"]["code"].string == "expired")
+        #expect(later.result("k1")["serverID"].string == id)
+        // Of what was never made here there is no name.
+        #expect(later.result("k0")["error"]["code"].string == "expired")
+        #expect(later.result("k0")["serverID"].string == nil)
+    }
 }

@@ -439,8 +439,9 @@ extension Settlement.Outcome {
     fileprivate var givenID: String? {
         switch kind {
         case .applied(_, _, let serverID): serverID
-        case .merged: serverID
-        case .conflict, .setAside, .unanswered: nil
+        // A create that was decided once, nobody knows how, may have been done.
+        case .merged, .setAside: serverID
+        case .conflict, .unanswered: nil
         }
     }
 }

@@ -155,7 +155,7 @@ public struct Settlement: Sendable, Hashable {
         public var isClamped: Bool
         /// The change was decided by an earlier request (PROTOCOL.md, `duplicate`): what it says of the record was so then.
         public var isRepeated: Bool
-        /// The id that a server with ids of its own gave, beside `merged`; `applied` has it within.
+        /// The id that a server with ids of its own gave, beside `merged`, or a refusal of what was decided once; `applied` has it within.
         public var serverID: String?
 
         public init(

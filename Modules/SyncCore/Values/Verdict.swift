@@ -77,7 +77,8 @@ public struct ChangeResult: Sendable, Hashable {
     public var isClamped: Bool
     /// A pause that the server asked for with an answer to this change alone (`Backoff`), in seconds.
     public var backoffSeconds: Double?
-    /// The id that a server with ids of its own gave to what a `merged` create made: one under a dead parent.
+    /// The id that a server with ids of its own gave to what a `merged` create made: one under a dead parent; or to what a create
+    /// made that is `rejected` now since it was decided once (`expired`, `keyReused`).
     public var serverID: String?
 
     public init(

@@ -152,7 +152,7 @@ struct Proceedings {
         guard let known = try source.outcome(device: dirty.device, key: dirty.changeID) else { return nil }
         guard known.digest == dirty.digest else {
             let rejection = Rejection(code: .keyReused, message: "the key was used with other content")
-            return outcome(dirty, .rejected(rejection))
+            return try named(outcome(dirty, .rejected(rejection)), dirty, in: source)
         }
         try count(verdictBytes: known.members.utf8.count)
         var repeated = outcome(dirty, .duplicate(known))
@@ -165,6 +165,16 @@ struct Proceedings {
         guard verdictBytes <= mostVerdictBytes else { throw Problem.tooManyVerdictBytes(mostVerdictBytes) }
     }
 
+    /// Whose create was decided once, however that was, hears under which id the record is here: pages tell of no other.
+    private func named(
+        _ outcome: ChangeOutcome, _ dirty: DirtyRecord, in source: some RecordSource
+    ) throws -> ChangeOutcome {
+        guard let naming, case .change(let change) = dirty.content, change.operation == .create else { return outcome }
+        var outcome = outcome
+        outcome.serverID = try naming.present(change.record, in: source)?.id
+        return outcome
+    }
+
     /// And what the sequence says.
     private mutating func refusal(bySequenceOf dirty: DirtyRecord, in source: some RecordSource) throws
         -> ChangeOutcome?
@@ -172,7 +182,7 @@ struct Proceedings {
         guard let sequence = dirty.sequence else { return nil }
         if sequence <= (try source.settled(device: dirty.device)) {
             let rejection = Rejection(code: .expired, message: "it was decided once, and the outcome is forgotten")
-            return outcome(dirty, .rejected(rejection))
+            return try named(outcome(dirty, .rejected(rejection)), dirty, in: source)
         }
         let isUsedHere = sequences.contains(sequence, of: dirty.device)
         if try isUsedHere || source.isTaken(sequence: sequence, device: dirty.device, byOtherThan: dirty.changeID) {

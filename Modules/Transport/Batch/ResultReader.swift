@@ -87,7 +87,10 @@ struct ToldResult {
             judged = try self.verdict(named: verdict, for: change, among: asked, names)
         }
         var result = ChangeResult(changeID: change.id, verdict: judged, isDuplicate: isDuplicate, isClamped: isClamped)
-        if case .merged = judged { result.serverID = serverID }
+        switch judged {
+        case .merged, .rejected: result.serverID = serverID
+        case .applied, .conflict, .blocked, .retry: break
+        }
         return result
     }
 
@@ -104,6 +107,7 @@ struct ToldResult {
             return .merged(record: try recordBeside(name, change, names))
         case "conflict": return .conflict(record: try recordBeside(name, change, names))
         case "rejected":
+            try checkServerID()
             guard let rejection else { throw AnswerFault("an error with a code beside rejected", "none") }
             return .rejected(rejection)
         case "blocked":
