@@ -159,7 +159,7 @@ struct IdentityTests {
         #expect(try text(fixture, "SELECT id || version FROM sync_record WHERE entity = 'list'") == ["l12000"])
     }
 
-    @Test("IDS-01, PRC-19 a create that was decided once, nobody knows how, is one with what pages brought under its name")
+    @Test("IDS-01, PRC-19 a create decided once, nobody knows how, is one with what pages brought of it")
     func namedByARefusal() async throws {
         let (fixture, key) = try await lost()
         try fixture.sql("UPDATE list SET name = 'Mine' WHERE id = 'l1'")
