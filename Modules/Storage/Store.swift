@@ -177,7 +177,8 @@ public actor Store: ThreadSharing {
             // The file is whole then, also for who copies it without its `-wal`; another process at work may prevent it, and is
             // waited for a moment only: who looks at the file for long keeps nobody from being done.
             try database.writeWithoutTransaction { db in
-                _ = sqlite3_busy_timeout(db.sqliteConnection, 250)  // kept: what fails leaves the longer wait
+                let wait = Int32(min(configuration.busyTimeout, 0.25) * 1_000)
+                _ = sqlite3_busy_timeout(db.sqliteConnection, wait)  // kept: what fails leaves the longer wait
                 do { _ = try db.checkpoint(.truncate) } catch let error as DatabaseError
                     where error.resultCode == .SQLITE_BUSY
                 {
