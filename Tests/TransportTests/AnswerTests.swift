@@ -176,9 +176,10 @@ struct AnswerTests {
              {"changeID":"key-7","verdict":"merged","record":{"version":51,"deleted":true,"fields":{}}},
              {"changeID":"key-8","verdict":"applied","overwrote":null,"version":null,"serverID":"s-1"},
              {"changeID":"key-9","verdict":"merged","serverID":"s-2",
-              "record":{"entity":"card","id":"s-2","version":52,"deleted":true,"fields":{}}}]
+              "record":{"entity":"card","id":"s-2","version":52,"deleted":true,"fields":{}}},
+             {"changeID":"key-10","verdict":"rejected","serverID":"s-3","error":{"code":"expired","message":"over"}}]
             """
-        let all = (1...9).map { Sample.change($0) }
+        let all = (1...10).map { Sample.change($0) }
         let answer = try await exchange(Sample.answer(["results": results]), Sample.request(all))
         let c = ServerRecord(key: RecordKey("card", "id-3"), version: 50, fields: ["name": "C"])
         let dead = ServerRecord(key: RecordKey("card", "id-7"), version: 51, presence: .deleted)
@@ -194,6 +195,8 @@ struct AnswerTests {
                 ChangeResult(changeID: "key-7", verdict: .merged(record: dead)),
                 ChangeResult(changeID: "key-8", verdict: .applied(version: nil, overwrote: [:], serverID: "s-1")),
                 ChangeResult(changeID: "key-9", verdict: .merged(record: named), serverID: "s-2"),
+                ChangeResult(
+                    changeID: "key-10", verdict: .rejected(Rejection(code: .expired, message: "over")), serverID: "s-3"),
             ])
     }
 
