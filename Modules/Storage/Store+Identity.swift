@@ -5,7 +5,7 @@ public import SyncCore
 extension Store: IDTranslation {
     public nonisolated func hasServerIDs() throws(StoreFailure) -> Bool {
         do {
-            return try database.read { db in
+            return try reading { db in
                 let statement = try db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM sync_identity)")
                 return try Bool.fetchOne(statement) ?? false
             }

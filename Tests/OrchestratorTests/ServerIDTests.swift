@@ -18,14 +18,16 @@ struct ServerIDTests {
         private let service: SyncService
         private let lock = NSLock()
         private var bodies: [String] = []
-        private var losing = false
+        private var losing: (@Sendable (String) -> Bool)?
 
         init(_ service: SyncService) { self.service = service }
 
         var requests: [String] { lock.withLock { bodies } }
 
-        /// Whether answers are lost on their way, from now on.
-        func loseAnswers(_ does: Bool) { lock.withLock { losing = does } }
+        /// Whether answers are lost on their way, from now on: all, or those to requests with changes.
+        func loseAnswers(_ does: Bool, toPushes: Bool = false) {
+            lock.withLock { losing = does ? { !toPushes || $0.contains("changeID") } : nil }
+        }
 
         func send(_ request: HTTPRequest, body: [UInt8]) async throws(HTTPFailure) -> HTTPAnswer {
             guard request.headerFields[.contentEncoding] == nil else {
@@ -33,7 +35,8 @@ struct ServerIDTests {
             }
             lock.withLock { bodies.append(String(decoding: body, as: UTF8.self)) }
             let reply = service.sync(account: "ann", body: body)
-            if lock.withLock({ losing }) { throw HTTPFailure(.interrupted, "the answer is lost") }
+            let text = String(decoding: body, as: UTF8.self)
+            if lock.withLock({ losing })?(text) ?? false { throw HTTPFailure(.interrupted, "the answer is lost") }
             var head = HTTPResponse(status: .init(code: reply.status))
             for header in reply.headers {
                 if let name = HTTPField.Name(header.name) { head.headerFields[name] = header.value }
@@ -144,6 +147,37 @@ struct ServerIDTests {
         }
         #expect(try a.rows("list") == ["id=\"l-1\" name=\"Planting\" idBoard=\"b-2\""])
         #expect(try a.rows("card")[0].contains("l-1"))
+        try await a.end()
+        try await b.end()
+        try service.close()
+        try FileManager.default.removeItem(at: folder)
+    }
+
+    @Test("IDS-01, DL-21, NET-01 a root that was asked for before its device was told its other id is whole afterwards")
+    func unnamedRoot() async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("ids-\(UUID().uuidString)")
+        let service = try service(in: folder)
+        let http = ServiceHTTP(service)
+        let (a, b) = (try device(http, seed: 1), try device(ServiceHTTP(service), seed: 2))
+        #expect(try await a.engine.sync(for: .seconds(3_600)).isInStep)
+        http.loseAnswers(true, toPushes: true)
+        try await a.write("INSERT INTO board (id, name) VALUES ('b-1', 'Garden')")
+        _ = await a.engine.syncNow()
+        for name in ["Sowing", "Harvest"] {
+            #expect(try await b.engine.sync(for: .seconds(3_600)).isInStep)
+            try await b.write("INSERT INTO list (id, name, idBoard) SELECT '\(name)', '\(name)', id FROM board")
+            #expect(try await b.engine.sync(for: .seconds(3_600)).isInStep)
+            // What the server calls otherwise it does not know: nothing of it comes.
+            try await a.engine.setScopes([RecordKey("board", "b-1")])
+            _ = await a.engine.syncNow()
+        }
+        #expect(try a.rows("board") == ["id=\"b-1\" name=\"Garden\""])
+        http.loseAnswers(false)
+        for _ in 1...3 { _ = await a.engine.syncNow() }
+        #expect(try await a.store.queued().isEmpty)
+        #expect(try a.rows("board") == ["id=\"b-1\" name=\"Garden\""])
+        let lists = try a.rows("list")
+        #expect(lists.count == 2 && lists.allSatisfy { $0.contains("b-1") }, "\(lists)")
         try await a.end()
         try await b.end()
         try service.close()

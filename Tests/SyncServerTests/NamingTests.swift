@@ -77,4 +77,84 @@ struct NamingTests {
         #expect(later.result("k0")["error"]["code"].string == "expired")
         #expect(later.result("k0")["serverID"].string == nil)
     }
+
+    @Test("IDS-01, NET-03 what is asked again under the ids that the server has given is the same, and what says otherwise is not")
+    func askedAgainByOtherNames() throws {
+        let server = try TestServer { $0.makesIDs = true }
+        func list(_ board: FieldValue, _ number: FieldValue = 1) -> FieldValue {
+            server.create("k2", 2, "list", "y", ["idBoard": board, "n": number], at: -800)
+        }
+        func update(_ list: String, _ board: (FieldValue, FieldValue)) -> FieldValue {
+            server.update("k3", 3, "list", list, ["idBoard": board], at: -700)
+        }
+        let made = try server.sync(
+            "d",
+            [
+                server.create("k1", 1, "board", "x", ["n": 1], at: -900), list("x"), update("y", ("x", "z")),
+            ])
+        let board = try #require(made.result("k1")["serverID"].string)
+        let named = try #require(made.result("k2")["serverID"].string)
+        #expect(made.result("k3")["verdict"].string == "applied")
+        // A client learns the ids of what it made one by one: each way of telling it is the same.
+        for again in [list("x"), list(.string(board)), update("y", (.string(board), "z")), update(named, ("x", "z"))] {
+            let result = try #require(try server.sync("d", [again]).results.first)
+            #expect(result["verdict"].string == "duplicate" && result["first"].string == "applied")
+        }
+        for other in [list("z"), list(.string(board), 2), update(board, ("x", "z")), update("y", ("z", "x"))] {
+            let result = try #require(try server.sync("d", [other]).results.first)
+            #expect(result["error"]["code"].string == "keyReused")
+        }
+    }
+
+    @Test("IDS-01, PRC-16 what was asked under the device's id, and did not win, tells the record and under which id it is here")
+    func toldBesideOthers() throws {
+        let server = try TestServer { $0.makesIDs = true }
+        let create = server.create("k1", 1, "board", "x", ["n": 1, "c": 1], at: -900)
+        let id = try #require(try server.sync("d", [create]).result("k1")["serverID"].string)
+        _ = try server.sync("e", [server.update("k1", 1, "board", id, ["n": (1, 2)], at: -100)])
+        // A copy of the device's file has lost what was said of the create.
+        let late = server.update("k2", 2, "board", "x", ["n": (1, 3)], at: -500)
+        for _ in 1...2 {
+            let result = try server.sync("d", [late]).result("k2")
+            #expect(result["verdict"].string == "merged" || result["first"].string == "merged")
+            #expect(result["record"]["id"].string == id && result["serverID"].string == id)
+        }
+        // Who knows the server's id needs no other.
+        let own = try server.sync("d", [server.update("k3", 3, "board", id, ["n": (1, 4)], at: -400)]).result("k3")
+        #expect(own["verdict"].string == "merged" && own["serverID"].string == nil)
+    }
+
+    @Test("NET-03 a refusal is told again as it was, also where its record has another id by then")
+    func refusedBeforeNamed() throws {
+        let server = try TestServer { $0.makesIDs = true }
+        let early = server.create("k1", 1, "list", "y", ["idBoard": "x"], at: -900)
+        #expect(try server.sync("d", [early]).result("k1")["error"]["code"].string == "missingReference")
+        let board = server.create("k2", 2, "board", "x", ["n": 1], at: -800)
+        #expect(try server.sync("d", [board]).result("k2")["serverID"].string != nil)
+        let again = try server.sync("d", [early]).result("k1")
+        #expect(again["verdict"].string == "duplicate" && again["first"].string == "rejected")
+    }
+
+    @Test("IDS-02 a field that names a record and goes with nothing names it by the server's id, too")
+    func otherReferences() throws {
+        let server = try TestServer {
+            $0.makesIDs = true
+            $0.entities = [
+                ServerEntity("board", collection: "boards"),
+                ServerEntity("note", collection: "notes", references: [.init(field: "idBoardSeen", entity: "board")]),
+            ]
+        }
+        let made = try server.sync(
+            "d",
+            [
+                server.create("k1", 1, "board", "x", ["n": 1], at: -900),
+                server.create("k2", 2, "note", "y", ["idBoardSeen": "x"], at: -800),
+            ])
+        let board = try #require(made.result("k1")["serverID"].string)
+        let note = try server.sync("reader").records.first { $0["entity"].string == "note" }
+        #expect(note?["fields"]["idBoardSeen"].string == board)
+        // Nothing follows from it.
+        _ = try server.sync("d", [server.delete("k3", 3, "board", board, at: -700)])
+        #expect(try server.sync("reader").records.contains { $0["entity"].string == "note" && !$0["deleted"].bool })
+    }
 }

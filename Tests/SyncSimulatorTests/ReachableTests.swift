@@ -17,7 +17,10 @@ import Testing
     @Test("The simulator's own app reaches everything, on the two servers together")
     func ours() throws {
         #expect(try unreachable().isEmpty)
-        #expect(try unreachable(server: .model) == [.serverCrashAtStatement, .serverCrashAfterCommit])
+        #expect(
+            try unreachable(server: .model) == [
+                .serverCrashAtStatement, .serverCrashAfterCommit, .namedOtherwise, .namedLate, .shownBeforeNamed,
+            ])
         #expect(try unreachable(server: .reference) == [.expiredCheckpoint])
     }
 

@@ -150,6 +150,7 @@ struct AnswerTests {
             #"{"changeID":"key-1","verdict":"merged"}"#, #"{"changeID":"key-1","verdict":"conflict","record":{}}"#,
             #"{"changeID":"key-1","verdict":"merged","record":{"entity":"card","id":"id-2","version":5,"fields":{}}}"#,
             #"{"changeID":"key-1","verdict":"rejected","serverID":"a b","error":{"code":"expired"}}"#,
+            #"{"changeID":"key-1","verdict":"conflict","serverID":"a b","record":{"entity":"card","id":"id-1","version":5,"fields":{}}}"#,
             #"{"changeID":"key-1","verdict":"rejected"}"#, #"{"changeID":"key-1","verdict":"rejected","error":{}}"#,
             #"{"changeID":"key-1","verdict":"blocked"}"#, #"{"changeID":"key-1","verdict":"blocked","by":"key-1"}"#,
             #"{"changeID":"key-1","verdict":"blocked","by":"foreign"}"#,

@@ -280,6 +280,11 @@ extension SyncEngine {
         guard Self.isWhole(answer, of: claim) else {
             return machine.lacked(hasBatch: take.claim != nil)
         }
+        // The page says nothing of a root that was asked for by an id that the server did not know.
+        if Self.namesRoot(answer, of: claim, position.scopes) {
+            position = try await store.position()
+            return machine.applied(hasMore: true, inFullPass: false, hasBatch: take.claim != nil)
+        }
         // One that was begun in this cycle goes on, whatever the clocks say.
         if isOutlived(position, answer.oldestVersion), position.awaitsConfirmation || !machine.hasBegunPass {
             return machine.diverged(hasBatch: take.claim != nil)
@@ -305,6 +310,17 @@ extension SyncEngine {
         return machine.applied(
             hasMore: hasMore, inFullPass: position.isInFullPass && !position.awaitsConfirmation,
             hasBatch: take.claim != nil)
+    }
+
+    /// Whether the answer tells the server's own id of a record that is asked for as a root.
+    private static func namesRoot(_ answer: ExchangeAnswer, of claim: Claim?, _ scopes: [String: Int64]?) -> Bool {
+        guard let claim, let scopes else { return false }
+        let named = Set(answer.results.lazy.filter { $0.serverIDOfMade != nil }.map(\.changeID))
+        guard !named.isEmpty else { return false }
+        return claim.changes.contains { queued in
+            let record = queued.change.record
+            return named.contains(queued.change.id) && scopes["\(record.entity):\(record.id)"] != nil
+        }
     }
 
     /// Whether the end of the cycle may look for what was written meanwhile: nothing else is left to do then.

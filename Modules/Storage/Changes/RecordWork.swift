@@ -20,7 +20,7 @@ struct RecordWork {
     /// Whether the base was live before anything came in.
     private var wasLive: Bool
     /// The row as it was.
-    let row: [String: FieldValue]?
+    private(set) var row: [String: FieldValue]?
     /// Positions of changes that were set aside without a verdict: they may have happened, and go again as they are.
     private let unsure: Set<Int64>
     /// Positions of changes whose deltas were rewritten here.
@@ -84,6 +84,20 @@ struct RecordWork {
 
     /// What the row is to show.
     var shown: RecordState { replay.state(of: changes, onto: base) }
+
+    /// Records that fields name are called otherwise from now on.
+    mutating func rename(_ names: [RecordKey: RecordKey]) {
+        for field in entity.fields {
+            guard let target = field.reference?.entity else { continue }
+            func renamed(_ value: FieldValue?) -> FieldValue? {
+                guard case .string(let id)? = value else { return nil }
+                return names[RecordKey(target, id)].map { .string($0.id) }
+            }
+            if let new = renamed(base.fields[field.name]) { base.fields[field.name] = new }
+            if let new = renamed(stored?.base?.fields[field.name]) { stored?.base?.fields[field.name] = new }
+            if let new = renamed(row?[field.name]) { row?[field.name] = new }
+        }
+    }
 
     // MARK: The server's word
 

@@ -7,41 +7,54 @@ import SyncCore
 /// The verdict says so, and the two become one: this device's id stays, with what the server says of it (NET-01, IDS-01).
 extension Settling {
     /// Keeps the id under which the server holds a record.
+    /// - Parameter isLate: whether it may have been told of before, as another record.
     /// - Returns: another record that has this id here, which cannot make way; nothing is kept then.
-    mutating func keep(_ db: Database, _ serverID: String, of record: RecordKey) throws -> RecordKey? {
+    mutating func keep(
+        _ db: Database, _ serverID: String, of record: RecordKey, isLate: Bool
+    ) throws -> RecordKey? {
         let twin = RecordKey(record.entity, serverID)
         guard twin != record else { return nil }
         if try isAtWork(db, twin) { return twin }
         let isNew = try isRepeated && pass == nil && IdentityMap.serverID(db, of: record) == nil
         if let other = try table.map(db, record, serverID) { return other }
-        if try isNew && !isHere(db, twin) { namedUnseen.insert(record) }
+        if try isNew && !isHere(db, twin) {
+            // Whose tombstone a page brought, nobody could know.
+            let stored = try StoredRecord.read(db, twin)
+            if let stored, let base = stored.base, !base.isLive, !base.isAway {
+                namedDead[record] = stored.version
+            } else {
+                namedUnseen.insert(record)
+            }
+        }
+        named.insert(record)
+        if isLate { namedLate[twin] = record }
         try adopt(db, twin, as: record)
         return nil
     }
 
-    /// Whether a page told of a record, and it lives, or waits.
+    /// Whether a record shows, or waits.
     private func isHere(_ db: Database, _ record: RecordKey) throws -> Bool {
-        if try StoredRecord.read(db, record) != nil || HeldRecords.find(db, record) != nil { return true }
+        if try HeldRecords.find(db, record) != nil { return true }
         guard let entity = table.schema[record.entity] else { return false }
         return try RowWriter(entity).exists(db, record.id)
     }
 
     /// Whether changes of a record, or of what is under it, are in the queue: they name it by the id that it has now.
-    private func isAtWork(_ db: Database, _ record: RecordKey) throws -> Bool {
+    private mutating func isAtWork(_ db: Database, _ record: RecordKey) throws -> Bool {
         let sql = "SELECT 1 FROM sync_change WHERE entity = ? AND id = ? LIMIT 1"
         let own = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [record.entity, record.id])
         if own != nil { return true }
         // Nearly always there is no such row, and nothing to look for.
         guard let entity = table.schema[record.entity], try RowWriter(entity).exists(db, record.id)
         else { return false }
-        return try Removal.hasUnsentBelow(db, record, table.schema)
+        return try Removal.hasUnsentBelow(db, record, table.schema) || isReferredTo(db, record)
     }
 
     private mutating func adopt(_ db: Database, _ twin: RecordKey, as record: RecordKey) throws {
         guard let entity = table.schema[record.entity] else { return }
         try adoptHeld(db, twin, as: record)
         let writer = RowWriter(entity)
-        guard let row = try writer.read(db, twin.id) else { return }
+        guard let row = try writer.read(db, twin.id) else { return try StoredRecord.delete(db, twin) }
         let isHere = try writer.exists(db, record.id)
         try RowWriter.applying(db) {
             if isHere { try moveUnder(db, twin, to: record) } else { try holdUnder(db, twin, for: record) }

@@ -41,6 +41,14 @@ struct Settling {
     private(set) var isRepeated = false
     /// Records of which the server says only now, again, under which id it has them, and nothing is here under that id.
     var namedUnseen: Set<RecordKey> = []
+    /// Those that died, as pages told under that id, with the version of it.
+    var namedDead: [RecordKey: Int64] = [:]
+    /// Records of which the server told now under which id it has them.
+    var named: Set<RecordKey> = []
+    /// Those that it may have told of before, as others: by that id.
+    var namedLate: [RecordKey: RecordKey] = [:]
+    /// What the changes in the queue refer to, beside parents; looked for once.
+    var referredTo: Set<RecordKey>?
 
     init(table: ChangeTable, now: Int64) {
         self.table = table
@@ -117,8 +125,9 @@ struct Settling {
         }
         guard let change = try ChangeRows.read(db, position: position, table.schema) else { return }
         isRepeated = outcome.isRepeated
+        let isLate = outcome.isRepeated || outcome.isSetAside || change.operation != .create
         if outcome.isClamped { try ChangeNotes.event(db, "clamped", of: change, now: now) }
-        if let serverID = outcome.givenID, let other = try keep(db, serverID, of: change.record) {
+        if let serverID = outcome.givenID, let other = try keep(db, serverID, of: change.record, isLate: isLate) {
             // Done it may be, but under a name that would mix two records up: so it counts as without a verdict.
             return try setAside(db, change, .serverIDTaken(serverID, by: other), doubt: .shown)
         }
@@ -192,7 +201,7 @@ struct Settling {
                 work.remove(change.key)
             } else if let version, isGone {
                 try ChangeNotes.event(db, "died", of: change, now: now)
-                work.die(with: change, at: version)
+                work.die(with: change, at: max(version, namedDead[change.record] ?? 0))
             } else if let version, try isRevivedSomewhere(db, change, version, work) {
                 work.leave(with: change)
             } else {
@@ -230,7 +239,8 @@ struct Settling {
             return false
         }
         return try (Meta.integer(db, .checkpoint) ?? 0) >= version
-            && (namedUnseen.contains(change.record) || PassState.read(db).number > 0) && Scopes.read(db) == nil
+            && (namedDead[change.record] != nil
+                || (namedUnseen.contains(change.record) || PassState.read(db).number > 0) && Scopes.read(db) == nil)
     }
 
     /// Whether a create that was done once made a record of which no page has told.
@@ -249,7 +259,7 @@ struct Settling {
                 work.remove(change.key)
             } else if try record.presence == .live && isForgotten(db, change, record.version, work) {
                 try ChangeNotes.event(db, "died", of: change, now: now)
-                work.die(with: change, at: record.version)
+                work.die(with: change, at: max(record.version, namedDead[change.record] ?? 0))
             } else if try work.merge(change, into: whole(record, db, work, change)) {
                 noteRaised(change.record)
             }
@@ -396,6 +406,7 @@ struct Settling {
 
     /// Writes what happened to records, and their rows.
     mutating func finish(_ db: Database) throws {
+        if !namedLate.isEmpty { for record in order { works[record]?.rename(namedLate) } }
         for record in order {
             for change in works[record]?.emptied ?? [] {
                 try ChangeNotes.event(db, "cancelled", of: change, now: now)
@@ -414,9 +425,10 @@ struct Settling {
         for (record, version) in deleted where works[record]?.shown.isLive == false {
             try HeldRecords.forget(db, under: record, upTo: version, table.schema)
         }
+        if !named.isEmpty { try finishNaming(db) }
         try ChangeRows.count(db, counted)
         (works, order, counted, firstAside, raised, brought, deleted) = ([:], [], 0, nil, [], [], [])
-        untold = [:]
+        (untold, named, namedLate, referredTo) = ([:], [], [:], nil)
     }
 
     /// In a full pass, what the server has just acknowledged is as good as brought by it: its page may leave out a
@@ -435,13 +447,16 @@ struct Settling {
 }
 
 extension Settlement.Outcome {
+    fileprivate var isSetAside: Bool { if case .setAside = kind { true } else { false } }
+
     /// The id that the server gave to the record.
     fileprivate var givenID: String? {
         switch kind {
         case .applied(_, _, let serverID): serverID
-        // A create that was decided once, nobody knows how, may have been done.
-        case .merged, .setAside: serverID
-        case .conflict, .unanswered: nil
+        // A create that was decided once, nobody knows how, may have been done; and what was asked under this device's id is told under
+        // the server's.
+        case .merged, .conflict, .setAside: serverID
+        case .unanswered: nil
         }
     }
 }

@@ -10,6 +10,7 @@ enum SchemaUpgrade {
         guard known != declared else { return }
         if known != nil {
             try RowWriter.applying(db) {
+                try IdentityMap.nameHeld(db, context.schema)
                 try takeExtras(db, context.schema, now: now)
                 let applier = try SliceApplier(db, context, now: now)
                 try applier.retryHeld([.unknownEntity, .type, .constraint, .unsent], limit: .max)
@@ -51,7 +52,8 @@ enum SchemaUpgrade {
     private static func takeExtra(_ db: Database, _ key: RecordKey, _ entity: EntitySchema, now: Int64) throws {
         guard var stored = try StoredRecord.read(db, key) else { return }
         for field in entity.fields {
-            guard let value = stored.extra[field.name] else { continue }
+            guard let told = stored.extra[field.name] else { continue }
+            let value = try IdentityMap.local(db, told, field)
             do {
                 // Deleted here, and the server is not told yet: it has no row, and shows again if the delete comes to nothing.
                 if try !RowWriter(entity).update(db, key.id, [field.name: value]), stored.base == nil,

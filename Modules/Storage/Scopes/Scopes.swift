@@ -126,6 +126,13 @@ struct Scopes: Hashable {
         if !names.isEmpty { open = wanted }
     }
 
+    /// These are asked for by another id from now on, of which everything is to come.
+    mutating func named(_ names: Set<String>) {
+        let names = names.filter { asked[$0] != nil }
+        for name in names { caught[name] = nil }  // any order
+        readAgain(names)
+    }
+
     /// These roots from now on, and no others (Decision 191).
     /// - Parameters:
     ///   - dropped: those that are here and not asked for any more.

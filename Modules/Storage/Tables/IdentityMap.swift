@@ -30,6 +30,30 @@ enum IdentityMap {
         return try String.fetchOne(db.cachedStatement(sql: sql), arguments: [record.entity, record.id])
     }
 
+    /// A field's value by this device's id, where it refers to a record that the server calls otherwise.
+    static func local(_ db: Database, _ value: FieldValue, _ field: FieldSchema) throws -> FieldValue {
+        guard let target = field.reference?.entity, case .string(let id) = value else { return value }
+        return try owner(db, target, id).map { .string($0.id) } ?? value
+    }
+
+    /// What came before this program knew which of its fields are references waits as it was told: it names records by the server's ids.
+    static func nameHeld(_ db: Database, _ schema: Schema) throws {
+        for entity in schema.entities {
+            for field in entity.fields {
+                guard let target = field.reference?.entity else { continue }
+                let path = "'$.fields.\(field.name)'"
+                try db.cachedStatement(
+                    sql: """
+                        UPDATE sync_held SET record = json_set(record, \(path), (
+                          SELECT id FROM sync_identity WHERE entity = ?2 AND serverID = record ->> \(path)))
+                        WHERE entity = ?1 AND EXISTS (
+                          SELECT 1 FROM sync_identity WHERE entity = ?2 AND serverID = record ->> \(path))
+                        """
+                ).execute(arguments: [entity.name, target])
+            }
+        }
+    }
+
     private static func owner(_ db: Database, _ entity: String, _ serverID: String) throws -> RecordKey? {
         let sql = "SELECT id FROM sync_identity WHERE entity = ? AND serverID = ?"
         return try String.fetchOne(db.cachedStatement(sql: sql), arguments: [entity, serverID])

@@ -92,4 +92,10 @@ public struct ChangeResult: Sendable, Hashable {
         self.backoffSeconds = backoffSeconds
         self.serverID = serverID
     }
+
+    /// The id that the server gave to what the change made, wherever it tells it.
+    package var serverIDOfMade: String? {
+        if case .applied(_, _, let id?) = verdict { return id }
+        return serverID
+    }
 }

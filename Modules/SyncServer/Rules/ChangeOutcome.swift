@@ -46,6 +46,8 @@ enum Decision: Sendable {
 struct ChangeOutcome: Sendable {
     /// What was decided about.
     let dirty: DirtyRecord
+    /// What its key stands for, where that is not the change's own digest.
+    var digest: ContentDigest?
     var decision: Decision
     var isClamped = false
     /// The id that the server gave to a created record, where it is not the device's.
@@ -75,6 +77,8 @@ final class DirtyRecord: Sendable {
     let unit: String?
     let intent: String?
     let digest: ContentDigest
+    /// The same without the ids of records; `nil` where those stay as they are told.
+    let namelessDigest: ContentDigest?
     let content: Content
 
     enum Content: Sendable {
@@ -84,7 +88,7 @@ final class DirtyRecord: Sendable {
 
     init(
         changeID: String, device: String, sequence: Int64?, record: RecordKey?, isCreate: Bool, unit: String?,
-        intent: String?, digest: ContentDigest, content: Content
+        intent: String?, digest: ContentDigest, namelessDigest: ContentDigest? = nil, content: Content
     ) {
         self.changeID = changeID
         self.device = device
@@ -94,6 +98,7 @@ final class DirtyRecord: Sendable {
         self.unit = unit
         self.intent = intent
         self.digest = digest
+        self.namelessDigest = namelessDigest
         self.content = content
     }
 }

@@ -1,12 +1,15 @@
 /// What the rules must know of an entity.
 struct EntityRules: Sendable, Hashable {
     let name: String
-    let parents: [ServerEntity.Parent]
+    let parents: [ServerEntity.Reference]
+    /// Parents and others.
+    let references: [ServerEntity.Reference]
     let tracksActivity: Bool
 
     init(_ entity: ServerEntity) {
         name = entity.name
         parents = entity.parents
+        references = entity.parents + entity.references
         tracksActivity = entity.tracksActivity
     }
 
@@ -19,7 +22,7 @@ struct EntityRules: Sendable, Hashable {
             }
         }
         for entity in entities {
-            for parent in entity.parents where rules[parent.entity] == nil {
+            for parent in entity.parents + entity.references where rules[parent.entity] == nil {
                 throw .badConfiguration(
                     "\(entity.name).\(parent.field) refers to \(parent.entity), which is not declared")
             }

@@ -11,9 +11,10 @@ final class Naming {
     }
 
     private(set) var made: [Alias] = []
-    private let makeID: () -> String
+    private let makeID: (RecordKey) -> String
 
-    init(makeID: @escaping () -> String) {
+    /// - Parameter makeID: the server's id for what a device calls so.
+    init(makeID: @escaping (RecordKey) -> String) {
         self.makeID = makeID
     }
 
@@ -22,17 +23,17 @@ final class Naming {
     /// A record of which anything is known under the device's name, also from this very request, keeps that name.
     func rename(_ change: IncomingChange, ledger: inout Ledger, in source: some RecordSource) throws -> IncomingChange {
         var change = change
-        for parent in ledger.rules[change.record.entity]?.parents ?? [] {
-            guard let index = change.fields.firstIndex(where: { $0.name == parent.field }) else { continue }
-            change.fields[index].new = try rename(change.fields[index].new, of: parent.entity, in: source)
+        for reference in ledger.rules[change.record.entity]?.references ?? [] {
+            guard let index = change.fields.firstIndex(where: { $0.name == reference.field }) else { continue }
+            change.fields[index].new = try rename(change.fields[index].new, of: reference.entity, in: source)
             change.fields[index].old = try change.fields[index].old.map {
-                try rename($0, of: parent.entity, in: source)
+                try rename($0, of: reference.entity, in: source)
             }
         }
         if let known = try present(change.record, in: source) {
             change.record = known
         } else if change.operation == .create, try ledger.find(change.record, in: source) == nil {
-            change.record = RecordKey(change.record.entity, makeID())
+            change.record = RecordKey(change.record.entity, makeID(change.record))
         }
         return change
     }
@@ -40,6 +41,20 @@ final class Naming {
     private func rename(_ value: FieldValue, of entity: String, in source: some RecordSource) throws -> FieldValue {
         guard case .string(let id) = value else { return value }
         return try find(RecordKey(entity, id), in: source).map { .string($0) } ?? value
+    }
+
+    /// What the same key must say again, by whichever of their ids it names records: a client learns the server's in between, and says
+    /// the same with those.
+    func digest(of dirty: DirtyRecord, _ rules: [String: EntityRules], in source: some RecordSource) throws -> ContentDigest {
+        guard var digest = dirty.namelessDigest, case .change(let change) = dirty.content else { return dirty.digest }
+        digest.add(text: try find(change.record, in: source) ?? change.record.id)
+        for reference in rules[change.record.entity]?.references ?? [] {
+            guard let field = change.fields.first(where: { $0.name == reference.field }) else { continue }
+            digest.add(text: reference.field)
+            digest.add(value: try rename(field.old ?? .null, of: reference.entity, in: source))
+            digest.add(value: try rename(field.new, of: reference.entity, in: source))
+        }
+        return digest
     }
 
     /// A record under the server's id, where the device's name stands for one.

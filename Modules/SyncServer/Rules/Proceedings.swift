@@ -69,7 +69,7 @@ struct Proceedings {
     // MARK: - One change
 
     private mutating func decideOne(_ dirty: DirtyRecord, in source: some RecordSource) throws {
-        note(try outcome(of: dirty, in: source), of: dirty)
+        try note(outcome(of: dirty, in: source), of: dirty, in: source)
     }
 
     private func outcome(_ dirty: DirtyRecord, _ decision: Decision, isStored: Bool = false) -> ChangeOutcome {
@@ -113,16 +113,16 @@ struct Proceedings {
         }
     }
 
-    /// The decision, and the server's own id for what was created under another.
+    /// The decision, and the server's own id for what was created under another, or is told under another than it was asked by.
     private mutating func decide(
         _ change: IncomingChange, in source: some RecordSource
     ) throws -> (Decision, serverID: String?) {
         guard let naming else { return (try ledger.decide(change, in: source), nil) }
         let renamed = try naming.rename(change, ledger: &ledger, in: source)
         let decision = try ledger.decide(renamed, in: source)
-        guard change.operation == .create, renamed.record != change.record, decision.isDone else {
-            return (decision, nil)
-        }
+        guard renamed.record != change.record else { return (decision, nil) }
+        guard change.operation == .create else { return (decision, decision.tellsRecord ? renamed.record.id : nil) }
+        guard decision.isDone else { return (decision, nil) }
         naming.settle(change.record, renamed.record.id)
         return (decision, renamed.record.id)
     }
@@ -150,7 +150,8 @@ struct Proceedings {
     /// What the key says before the change itself is looked at.
     private mutating func outcome(fromKeyOf dirty: DirtyRecord, in source: some RecordSource) throws -> ChangeOutcome? {
         guard let known = try source.outcome(device: dirty.device, key: dirty.changeID) else { return nil }
-        guard known.digest == dirty.digest else {
+        // Refused before its record had another name, it stands as it was told.
+        guard try known.digest == digest(of: dirty, in: source) || known.digest == dirty.digest else {
             let rejection = Rejection(code: .keyReused, message: "the key was used with other content")
             return try named(outcome(dirty, .rejected(rejection)), dirty, in: source)
         }
@@ -158,6 +159,10 @@ struct Proceedings {
         var repeated = outcome(dirty, .duplicate(known))
         if repeated.decision.isDone { repeated.stamp = try stamp(ofRepeated: dirty, in: source) }
         return repeated
+    }
+
+    private func digest(of dirty: DirtyRecord, in source: some RecordSource) throws -> ContentDigest {
+        try naming?.digest(of: dirty, ledger.rules, in: source) ?? dirty.digest
     }
 
     private mutating func count(verdictBytes bytes: Int) throws {
@@ -209,7 +214,11 @@ struct Proceedings {
     }
 
     /// Keeps the outcome, and remembers what the decision means for those that follow.
-    private mutating func note(_ outcome: consuming ChangeOutcome, of dirty: DirtyRecord) {
+    private mutating func note(
+        _ outcome: consuming ChangeOutcome, of dirty: DirtyRecord, in source: some RecordSource
+    ) throws {
+        // By the names that it has made.
+        if outcome.isStored, naming != nil { outcome.digest = try digest(of: dirty, in: source) }
         if !outcome.decision.isDone { hold(by: outcome.decision, of: dirty) }
         outcomes.append(outcome)
     }
@@ -249,10 +258,10 @@ struct Proceedings {
             if !hasRejection, case .conflict(let record) = member.decision, case .change(let change) = dirty.content {
                 try ledger.noteHeard(change, of: record.key, in: source)
             }
-            note(
+            try note(
                 hasRejection
                     ? refused(dirty, member, isWhole: isWhole) : held(dirty, member, by: cause ?? blocker(in: members)),
-                of: dirty)
+                of: dirty, in: source)
         }
     }
 
@@ -297,4 +306,12 @@ struct Proceedings {
 
 extension Decision {
     var isBlocked: Bool { if case .blocked = self { true } else { false } }
+
+    /// Whether the record is told beside it.
+    var tellsRecord: Bool {
+        switch self {
+        case .merged, .conflict: true
+        case .applied, .rejected, .blocked, .retry, .duplicate: false
+        }
+    }
 }

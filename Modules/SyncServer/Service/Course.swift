@@ -41,7 +41,7 @@ extension SyncService {
         ledger.asked = request.asked
         var proceedings = Proceedings(
             ledger: ledger,
-            isStrict: request.isStrict, naming: configuration.makesIDs ? Naming { self.makeRecordID() } : nil,
+            isStrict: request.isStrict, naming: naming,
             policy: policy(account.name))
         proceedings.mostVerdictBytes = request.dirty.count > 1 ? configuration.limits.verdictBytes : .max
         try proceedings.decide(request.dirty, in: source)
@@ -50,6 +50,11 @@ extension SyncService {
         return Course(
             proceedings: proceedings, members: members, known: proceedings.ledger.echoes(to: request.checkpoint),
             notice: proceedings.ledger.notice(account.name))
+    }
+
+    private var naming: Naming? {
+        guard configuration.makesIDs else { return nil }
+        return Naming { record in self.configuration.idOfNew?(record.id) ?? self.makeRecordID() }
     }
 
     /// The app's say, for one account.

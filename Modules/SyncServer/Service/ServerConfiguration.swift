@@ -17,6 +17,8 @@ public struct ServerConfiguration: Sendable {
     public var synchronous: Synchronous
     /// Whether the server makes the ids of new records (24 hex digits) and answers `serverID`.
     public var makesIDs: Bool
+    /// What it calls a new record that a device calls so; `nil` for the 24 hex digits. For who must tell a record under both names.
+    package var idOfNew: (@Sendable (_ deviceID: String) -> String)?
     /// Whether history was replaced by an older state: the start begins a new epoch.
     public var isRestored: Bool
     /// Fields that no client may write.

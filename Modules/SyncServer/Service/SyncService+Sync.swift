@@ -31,7 +31,7 @@ extension SyncService {
     /// - Parameter most: Records that are looked at, after which no other call is begun.
     private func sync(_ calls: [SyncCall], most: Int) -> [ServerReply] {
         let now = clock.nowMilliseconds
-        let reader = SyncRequestReader(limits: configuration.limits, nowMilliseconds: now)
+        let reader = requestReader(now)
         var replies = [ServerReply](repeating: Self.unavailable(nil), count: calls.count)
         var open: [Asked] = []
         for (index, call) in calls.enumerated() {
@@ -104,7 +104,7 @@ extension SyncService {
         guard body.count <= 4_096 else { return nil }
         let now = clock.nowMilliseconds
         do {
-            let reader = SyncRequestReader(limits: configuration.limits, nowMilliseconds: now)
+            let reader = requestReader(now)
             return try quickAnswer(reader.read(body), account, now)
         } catch {
             // kept: what is wrong with it, the other call says.
@@ -114,6 +114,11 @@ extension SyncService {
 
     /// The answer to who brings nothing, and has everything or asks for what was read and packed ahead, from memory alone;
     /// `nil` where the file must be asked.
+    private func requestReader(_ now: Int64) -> SyncRequestReader {
+        SyncRequestReader(
+            limits: configuration.limits, nowMilliseconds: now, naming: configuration.makesIDs ? rules : nil)
+    }
+
     private func quickAnswer(_ request: SyncRequest, _ name: String, _ now: Int64) throws -> ServerReply? {
         guard request.dirty.isEmpty, !request.wantsChecksum else { return nil }
         return try state.ifFree { state in

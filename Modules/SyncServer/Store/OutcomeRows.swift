@@ -47,7 +47,7 @@ struct OutcomeRows {
         }
         let row = Row(
             device: device.row, sequence: sequence, key: outcome.changeID, verdict: outcome.decision.verdict,
-            members: members, digest: outcome.dirty.digest, intent: outcome.dirty.intent)
+            members: members, digest: outcome.digest ?? outcome.dirty.digest, intent: outcome.dirty.intent)
         let isAbove = sequence > device.top && keys.isAbove(row.key)
         device.top = max(device.top, sequence)
         if keys.isAbove(row.key) { keys.top = row.key }

@@ -7,6 +7,8 @@ struct ChangeReader {
     let nowMilliseconds: Int64
     /// The request's device.
     let device: String
+    /// Which fields are ids, where the server makes its own.
+    var naming: [String: EntityRules]?
 
     /// The members of a change that are known by name; the request's reader has ``names`` as its `tags`, so that they are
     /// told by number and no name is compared.
@@ -207,6 +209,7 @@ struct ChangeReader {
         var isClamped = false
         let ownStamp = clamp(draft.stamp ?? .zero, &isClamped)
         let digest = digest(of: draft)
+        let nameless = naming.map { self.digest(of: draft, without: $0[draft.entity ?? ""]?.references ?? []) }
         for index in draft.fields.indices {
             let own = draft.ownStamps.isEmpty ? nil : draft.ownStamps[draft.fields[index].name]
             draft.fields[index].stamp = own.map { clamp($0, &isClamped) } ?? ownStamp
@@ -230,7 +233,7 @@ struct ChangeReader {
             changeID: id, device: madeBy, sequence: draft.sequence.flatMap { $0 > 0 && canStore ? $0 : nil },
             record: record,
             isCreate: draft.operation == .create, unit: draft.unit, intent: draft.intent, digest: digest,
-            content: content)
+            namelessDigest: nameless, content: content)
     }
 
     private func check(_ draft: inout Draft) {
@@ -265,10 +268,11 @@ struct ChangeReader {
     }
 
     /// What the same key must say again: everything but `baseVersion` and `deviceID`.
-    private func digest(of draft: Draft) -> ContentDigest {
+    /// - Parameter names: fields that are left out, as is the record's id; `nil` leaves out nothing.
+    private func digest(of draft: Draft, without names: [ServerEntity.Reference]? = nil) -> ContentDigest {
         var digest = ContentDigest()
         digest.add(optional: draft.entity)
-        digest.add(optional: draft.recordID)
+        if names == nil { digest.add(optional: draft.recordID) }
         digest.add(optional: draft.operation?.rawValue)
         digest.add(stamp: draft.stamp)
         digest.add(optional: draft.unit)
@@ -281,6 +285,7 @@ struct ChangeReader {
             digest.add(text: draft.fields[index].rule.rawValue)
             let own = draft.ownStamps.isEmpty ? nil : draft.ownStamps[draft.fields[index].name]
             digest.add(text: own?.description ?? "")
+            if let names, names.contains(where: { $0.field == draft.fields[index].name }) { continue }
             digest.add(byte: draft.fields[index].old == nil ? 0 : 1)
             digest.add(value: draft.fields[index].old ?? .null)
             digest.add(value: draft.fields[index].new)

@@ -5,6 +5,8 @@ internal import SyncCore
 struct SyncRequestReader {
     let limits: ServerLimits
     let nowMilliseconds: Int64
+    /// Which fields are ids, where the server makes its own.
+    var naming: [String: EntityRules]?
 
     func read(_ body: [UInt8]) throws(Problem) -> SyncRequest {
         guard body.count <= limits.requestBytes else {
@@ -115,7 +117,7 @@ struct SyncRequestReader {
     private func dirty(_ reader: inout JSONReader, device: String) throws -> [DirtyRecord] {
         var records: [DirtyRecord] = []
         var keys = Distinct<String>()
-        let changes = ChangeReader(limits: limits, nowMilliseconds: nowMilliseconds, device: device)
+        let changes = ChangeReader(limits: limits, nowMilliseconds: nowMilliseconds, device: device, naming: naming)
         try reader.beginArray()
         // What did not fit before was no change's.
         _ = reader.takeUnfit()

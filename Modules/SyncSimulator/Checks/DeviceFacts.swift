@@ -39,32 +39,43 @@ struct DeviceFacts {
     let scopes: HeldScopes?
 
     /// - Parameter parsed: what JSON texts mean, kept for the next time.
-    init(_ db: Database, _ schema: Schema, _ parsed: inout [String: FieldValue]) throws {
-        rows = try Rows(db, schema, &parsed)
+    /// - Parameter ids: what records are called here.
+    init(
+        _ db: Database, _ schema: Schema, _ parsed: inout [String: FieldValue], _ ids: CanonicalIDs = CanonicalIDs()
+    ) throws {
+        var rows = try Rows(db, schema, &parsed, ids)
         var queue: [Queued] = []
+        var unnamed: [RecordKey] = []
         try PlainRows(
             db, "SELECT key, sequence, entity, id, operation, state, blockedBy FROM sync_change ORDER BY position"
         ).forEach { row in
+            let here = RecordKey(row.text(2), row.text(3))
+            let record = ids.key(here)
+            if ids.areTwo, row.integer(4) == 0, here == record { unnamed.append(record) }
             queue.append(
                 Queued(
-                    key: row.text(0), sequence: row.integer(1), record: RecordKey(row.text(2), row.text(3)),
+                    key: row.text(0), sequence: row.integer(1), record: record,
                     operation: row.integer(4), state: row.integer(5), blockedBy: row.isNull(6) ? nil : row.text(6)))
         }
         self.queue = queue
+        rows.leaveOut(unnamed)
+        self.rows = rows
         var versions: [RecordKey: Int64] = [:]
         try PlainRows(db, "SELECT entity, id, version FROM sync_record").forEach { row in
-            versions[RecordKey(row.text(0), row.text(1))] = row.integer(2)
+            // Of one that is here under both ids, the one says what the other is to become.
+            let record = ids.key(RecordKey(row.text(0), row.text(1)))
+            versions[record] = max(row.integer(2), versions[record] ?? 0)
         }
         self.versions = versions
         var (held, heldForUnsent): (Set<RecordKey>, Set<RecordKey>) = ([], [])
         try PlainRows(db, "SELECT entity, id, reason FROM sync_held").forEach { row in
-            let record = RecordKey(row.text(0), row.text(1))
+            let record = ids.key(RecordKey(row.text(0), row.text(1)))
             held.insert(record)
             if row.text(2) == "unsent" { heldForUnsent.insert(record) }
         }
         self.held = held
         self.heldForUnsent = heldForUnsent
-        parentsBefore = try heldForUnsent.isEmpty ? [] : Self.parentsBefore(db, schema, &parsed)
+        parentsBefore = try heldForUnsent.isEmpty ? [] : Self.parentsBefore(db, schema, &parsed, ids)
         var ended: Set<String> = []
         try PlainRows(db, "SELECT key FROM sync_event WHERE kind = 'cancelled' AND key IS NOT NULL").forEach { row in
             ended.insert(row.text(0))
@@ -82,7 +93,7 @@ struct DeviceFacts {
             db,
             """
             SELECT key FROM sync_failure WHERE reason ->> '$.status' IS NULL
-            AND reason ->> '$.code' NOT IN ('tooManyAttempts', 'conflict', 'gone')
+            AND reason ->> '$.code' NOT IN ('tooManyAttempts', 'conflict', 'gone', 'serverIDTaken')
             """
         ).forEach { row in refused.insert(row.text(0)) }
         self.refused = refused
@@ -100,11 +111,11 @@ struct DeviceFacts {
         isInFullPass = numbers["passRuns"] == 1
         pass = numbers["pass"] ?? 0
         deviceID = texts["device"] ?? ""
-        scopes = try texts["scopes"].flatMap { try HeldScopes(json: $0) }
+        scopes = try texts["scopes"].flatMap { try HeldScopes(json: $0, ids) }
     }
 
     private static func parentsBefore(
-        _ db: Database, _ schema: Schema, _ parsed: inout [String: FieldValue]
+        _ db: Database, _ schema: Schema, _ parsed: inout [String: FieldValue], _ ids: CanonicalIDs
     ) throws -> Set<RecordKey> {
         var parents: Set<RecordKey> = []
         try PlainRows(db, "SELECT entity, fields FROM sync_change WHERE operation IN (1, 2)").forEach { row in
@@ -113,7 +124,7 @@ struct DeviceFacts {
                 guard let target = field.reference?.entity, case .object(let delta)? = fields[field.name],
                     case .string(let id)? = delta["old"]
                 else { continue }
-                parents.insert(RecordKey(target, id))
+                parents.insert(ids.key(RecordKey(target, id)))
             }
         }
         return parents

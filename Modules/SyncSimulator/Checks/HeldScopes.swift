@@ -12,25 +12,27 @@ struct HeldScopes {
     var reached: [RecordKey: Int64] { asked.merging(returning.filter { asked[$0.key] != nil }) { max($0, $1) } }
 
     /// `nil` for what is none.
-    init?(json: String) throws {
+    init?(json: String, _ ids: CanonicalIDs = CanonicalIDs()) throws {
         guard case .object(let members) = try FieldValue(json: json) else { return nil }
-        asked = Self.versions(members["asked"])
-        returning = Self.versions(members["returning"])
+        asked = Self.versions(members["asked"], ids)
+        returning = Self.versions(members["returning"], ids)
         if case .array(let leaving)? = members["leaving"] {
-            for case .string(let name) in leaving { self.leaving.insert(Self.key(name)) }
+            for case .string(let name) in leaving { self.leaving.insert(Self.key(name, ids)) }
         }
     }
 
-    private static func versions(_ member: FieldValue?) -> [RecordKey: Int64] {
+    private static func versions(_ member: FieldValue?, _ ids: CanonicalIDs) -> [RecordKey: Int64] {
         guard case .object(let members)? = member else { return [:] }
         return members.reduce(into: [:]) { versions, member in
-            if case .int(let version) = member.value { versions[key(member.key)] = version }
+            guard case .int(let version) = member.value else { return }
+            let root = key(member.key, ids)
+            versions[root] = min(version, versions[root] ?? version)
         }
     }
 
-    private static func key(_ name: String) -> RecordKey {
+    private static func key(_ name: String, _ ids: CanonicalIDs) -> RecordKey {
         let parts = name.split(separator: ":", maxSplits: 1).map(String.init)
-        return RecordKey(parts.first ?? "", parts.count > 1 ? parts[1] : "")
+        return ids.key(RecordKey(parts.first ?? "", parts.count > 1 ? parts[1] : ""))
     }
 }
 

@@ -8,6 +8,7 @@ enum Inspection {
         "SELECT entity, id, version, reason, detail, record FROM sync_held",
         "SELECT entity, id, key, at, kind, detail FROM sync_event",
         "SELECT entity, id, key, at, kind, field, mine, theirs, winner FROM sync_conflict",
+        "SELECT entity, id, serverID FROM sync_identity",
     ]
 
     /// A line for each row about one of the records, table by table.
@@ -15,7 +16,7 @@ enum Inspection {
         var lines: [String] = []
         for sql in queries {
             let table = sql.split(separator: " ").last ?? ""
-            for row in try Row.fetchAll(db, sql: sql) where ids.contains((row[1] as String?) ?? "") {
+            for row in try Row.fetchAll(db, sql: sql) where ids.contains(String(((row[1] as String?) ?? "").suffix(36))) {
                 let values = row.map { name, value in "\(name) \(value.isNull ? "-" : "\(value)")" }
                 lines.append("\(table): \(values.joined(separator: ", "))")
             }

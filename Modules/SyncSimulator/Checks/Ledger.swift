@@ -8,6 +8,8 @@ struct Ledger {
         let key: String
         let sequence: Int64
         let record: RecordKey
+        /// The record's id on the device, where it may be another than the canonical one.
+        var here = ""
         let operation: Operation
         let stamp: Stamp
         /// What the app wrote; empty for what a cascade or the engine did.
@@ -309,7 +311,9 @@ struct Ledger {
     }
 
     /// Changes of the change log with a sequence above `sequence`.
-    static func changes(_ db: Database, above sequence: Int64) throws -> [Entry] {
+    static func changes(
+        _ db: Database, above sequence: Int64, _ ids: CanonicalIDs = CanonicalIDs()
+    ) throws -> [Entry] {
         try Row.fetchAll(
             db.cachedStatement(
                 sql: """
@@ -318,7 +322,8 @@ struct Ledger {
         ).map { row in
             let operation: Operation = [.create, .update, .delete][Int(row[4] as Int64)]
             return Entry(
-                key: row[0], sequence: row[1], record: RecordKey(row[2], row[3]), operation: operation,
+                key: row[0], sequence: row[1], record: ids.key(RecordKey(row[2], row[3])), here: row[3],
+                operation: operation,
                 stamp: Stamp(packed: UInt64(bitPattern: row[5] as Int64)))
         }
     }

@@ -153,6 +153,7 @@ final class Record: @unchecked Sendable {
             default: break
             }
             if result.isDuplicate { cover(.duplicateVerdict) }
+            if result.serverIDOfMade != nil { cover(result.isDuplicate ? .namedLate : .namedOtherwise) }
             if result.isClamped { cover(.clampedStamp) }
             switch result.verdict {
             case .merged(let record):
@@ -322,6 +323,9 @@ public enum Situation: String, Sendable, Hashable, CaseIterable {
     case otherReference = "a record that refers to one that is not its parent"
     case madeAgain = "a record made again under its id"
     case takenID = "a create of an id that is there already"
+    case namedOtherwise = "a record that the server called otherwise than its device"
+    case namedLate = "a record whose other id came with the repetition of its create"
+    case shownBeforeNamed = "a record that came under the server's id before its device was told that"
     case cancelled = "a change taken back"
     case takenBackByInverse = "a sent change taken back by its inverse"
     case discarded = "a change given up"

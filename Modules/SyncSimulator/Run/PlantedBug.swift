@@ -89,6 +89,11 @@ public enum PlantedBug: String, Sendable, Hashable, CaseIterable {
     /// Of two edits that are merged, only the later one's fields are sent.
     case mergedFieldsNotSent
 
+    /// The id that the server gave to a record is not kept.
+    case namesNotKept
+    /// It is not looked at.
+    case namesIgnored
+
     /// Who signs out leaves everything behind.
     case wipeForgotten
     /// A device does not notice that its files are another one's.
@@ -126,6 +131,11 @@ public enum PlantedBug: String, Sendable, Hashable, CaseIterable {
             """
             CREATE TRIGGER IF NOT EXISTS planted AFTER INSERT ON sync_held WHEN NEW.reason = 'unsent'
             BEGIN DELETE FROM sync_change WHERE state = 0; END
+            """
+        case .namesNotKept:
+            """
+            CREATE TRIGGER IF NOT EXISTS planted AFTER INSERT ON sync_identity
+            BEGIN DELETE FROM sync_identity WHERE entity = NEW.entity AND id = NEW.id; END
             """
         case .versionsNotMoved:
             """
@@ -275,7 +285,7 @@ final class BuggyExchange: Exchange, @unchecked Sendable {
         case .missingVerdictAsApplied, .dropsDuplicateRecords, .deletesNotSent:
             answer.results += request.changes.filter { !answered.contains($0.id) }.map(Self.applied)
         case .mergedAsApplied, .rejectionAsApplied, .retryAsRejection, .clampIgnored, .overwroteIgnored,
-            .conflictAsApplied, .blockedAsApplied:
+            .conflictAsApplied, .blockedAsApplied, .namesIgnored:
             answer.results = answer.results.map(misread)
         case .foreignDatasetAccepted: answer.dataset = request.dataset ?? answer.dataset
         case .foreignEpochAccepted: if let epoch = request.epoch { answer.epoch = epoch }
@@ -309,6 +319,8 @@ final class BuggyExchange: Exchange, @unchecked Sendable {
         case (.rejectionAsApplied, .rejected):
             result.verdict = .applied(version: nil, overwrote: [:], serverID: nil)
         case (.clampIgnored, _): result.isClamped = false
+        case (.namesIgnored, .applied(let version, let overwrote, _)):
+            result.verdict = .applied(version: version, overwrote: overwrote, serverID: nil)
         case (.overwroteIgnored, .applied(let version, _, let serverID)):
             result.verdict = .applied(version: version, overwrote: [:], serverID: serverID)
         case (.conflictAsApplied, .conflict), (.blockedAsApplied, .blocked):

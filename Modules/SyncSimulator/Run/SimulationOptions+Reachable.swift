@@ -19,6 +19,8 @@ extension SimulationOptions {
             }
         // The model server has no process.
         case .serverCrashAtStatement, .serverCrashAfterCommit: server != .model
+        // Nor does it make ids.
+        case .namedOtherwise, .namedLate, .shownBeforeNamed: server != .model
         // The reference server keeps its tombstones for longer than a seed.
         case .expiredCheckpoint: server != .reference
         default: true

@@ -1,5 +1,6 @@
 public import SyncCore
 import SyncTesting
+import Transport
 
 /// How seeds are run.
 public struct SimulationOptions: Sendable {
@@ -81,6 +82,14 @@ public struct SimulationOptions: Sendable {
     /// A third of the seeds meet the reference server's real core, through the real codec; the others the model server.
     func usesReferenceServer(_ seed: UInt64) -> Bool {
         server.map { $0 == .reference } ?? (seed % 3 == 0)
+    }
+
+    /// Who knows that the server makes its own ids, as the reference server of three in ten seeds does; `nil` where it takes the
+    /// devices'.
+    func naming(_ seed: UInt64) -> IDWaiting? {
+        guard usesReferenceServer(seed) else { return nil }
+        var chance = SeededGenerator(seed: seed, .naming)
+        return chance.chance(0.3) ? chance.pick([.always, .onceNamed]) : nil
     }
 
     /// The way to the server, with the planted mistake in it where that is its place.

@@ -23,6 +23,8 @@ enum RandomStream: UInt64, CaseIterable {
     case storms = 14
     /// Requests that arrive late, and answers of another data set.
     case lateArrivals = 15
+    /// Whether the server makes its own ids, and who knows.
+    case naming = 16
     /// Which device is copied, and when.
     case clones = 31
     /// Disks that fail below SQLite.

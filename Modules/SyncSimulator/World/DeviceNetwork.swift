@@ -9,6 +9,7 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
     private let server: any SimulatedServer
     private let clock: VirtualClock
     private let record: Record
+    private let ids: CanonicalIDs
     /// By the number of the request, counted over the device's whole life.
     var faults: [Int: FaultTape.RequestFault] = [:]
     var isOffline = false
@@ -45,8 +46,11 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
         var first: Int?
     }
 
-    init(device: Int, server: any SimulatedServer, clock: VirtualClock, record: Record) {
+    init(
+        device: Int, server: any SimulatedServer, clock: VirtualClock, record: Record, ids: CanonicalIDs = CanonicalIDs()
+    ) {
         self.device = device
+        self.ids = ids
         self.server = server
         self.clock = clock
         self.record = record
@@ -68,16 +72,16 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
             guard generation == network.generation else { throw .unreachable }
             var answer: ExchangeAnswer
             do { answer = try await network.exchange(request, by: account) } catch {
-                if generation == network.generation { network.onFailure(request) }
+                if generation == network.generation { network.onFailure(network.ids.request(request)) }
                 throw error
             }
             guard generation == network.generation else { throw .unreachable }
             // What another deployment says, nobody here was told.
             guard !answer.isForeign(to: request) else { return answer }
             if !answer.hasMore { network.lastWhole = network.clock.now.elapsed }
-            network.onAnswer(answer, request)
+            network.onAnswer(network.ids.verdicts(answer, of: request), network.ids.request(request))
             answer.page = HeardPage(page: answer.page) { [network, generation] in
-                if generation == network.generation { network.onRecords($0) }
+                if generation == network.generation { network.onRecords($0.map(network.ids.record)) }
             }
             return answer
         }
@@ -96,7 +100,7 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
         requests += 1
         let number = requests
         record.note("device \(device) request \(number) \(request.summary)")
-        record.saw(request, from: device)
+        record.saw(ids.request(request), from: device)
         guard !isOffline else {
             record.struck("offline")
             record.cover(.offline)
@@ -298,7 +302,7 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
                 request, device: device, account: account, tokens: tokens, wire: wire)
             record.note("answer \(answer.summary)")
             try detail(&answer)
-            record.heard(answer, of: request, device: device)
+            record.heard(ids.verdicts(answer, of: request), of: ids.request(request), device: device)
             for result in answer.results
             where result.isDuplicate && unheard.remove(result.changeID) != nil {
                 record.cover(.duplicateAfterLostAnswer)

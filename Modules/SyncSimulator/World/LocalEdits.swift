@@ -10,8 +10,9 @@ enum LocalEdit: Sendable, Hashable {
     case delete(RecordKey)
 
     /// Writes what the edit names into the tables and columns that the app declared for it.
-    func perform(_ db: Database, _ schema: Schema) throws {
-        switch self {
+    /// - Parameter names: what the device calls the records.
+    func perform(_ db: Database, _ schema: Schema, _ names: LocalIDs = LocalIDs()) throws {
+        switch names.edit(self, schema) {
         case .insert(let key, let fields):
             guard let entity = schema[key.entity] else { return }
             let names = fields.keys.sorted()
@@ -74,9 +75,20 @@ enum Columns {
 /// The records that a device's app shows, read with plain SQL.
 struct Rows: Sendable {
     var rows: [RecordKey: [String: FieldValue]] = [:]
+    /// What the device calls them.
+    private(set) var names = LocalIDs()
+    /// Those that stand there under both of their ids; the row under the device's own is the one that counts.
+    private(set) var twins: Set<RecordKey> = []
+    /// Whether a record is here under the server's id that the device has yet to be told.
+    private(set) var hasUnnamed = false
+    /// References by an id that is not the device's own of what it shows.
+    private(set) var strays: [(record: RecordKey, field: String, target: RecordKey)] = []
 
     /// - Parameter parsed: what JSON texts mean, kept for the next time.
-    init(_ db: Database, _ schema: Schema, _ parsed: inout [String: FieldValue]) throws {
+    init(
+        _ db: Database, _ schema: Schema, _ parsed: inout [String: FieldValue], _ ids: CanonicalIDs = CanonicalIDs()
+    ) throws {
+        var references: [(record: RecordKey, field: String, target: RecordKey)] = []
         for entity in schema.entities {
             // Each column by name: a connection that knew the table before an update of the app brought a column would take
             // `*` for the columns that there were.
@@ -86,10 +98,33 @@ struct Rows: Sendable {
                 fields.reserveCapacity(entity.fields.count)
                 for (place, field) in entity.fields.enumerated() {
                     let value = try row.field(CInt(place + 1), kind: field.kind, &parsed)
-                    if !value.isNull { fields[field.name] = value }
+                    if !value.isNull { fields[field.name] = ids.value(value, of: field) }
+                    if ids.areTwo, let target = field.reference?.entity, case .string(let id) = value {
+                        references.append((RecordKey(entity.name, row.text(0)), field.name, RecordKey(target, id)))
+                    }
                 }
-                rows[RecordKey(entity.name, row.text(0))] = fields
+                let here = RecordKey(entity.name, row.text(0))
+                let key = ids.key(here)
+                if ids.areTwo, rows[key] != nil {
+                    twins.insert(key)
+                    guard here == key else { return }
+                }
+                if ids.areTwo { names.note(here.id, of: key) }
+                rows[key] = fields
             }
+        }
+        strays = references.filter { reference in
+            let key = ids.key(reference.target)
+            return rows[key] != nil && names.key(key) != reference.target
+        }
+    }
+
+    /// Who makes a record, and was not told its other id, does not know that what the server has is the same.
+    mutating func leaveOut(_ unnamed: some Sequence<RecordKey>) {
+        for key in unnamed where names.key(key) != key {
+            rows[key] = nil
+            names.forget(key)
+            hasUnnamed = true
         }
     }
 

@@ -16,6 +16,7 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
     private let clock: ManualWallClock
     private let virtual: VirtualClock
     private let seed: UInt64
+    private let ids: CanonicalIDs
     private let rules: Rules
     private let record: Record
     private var service: SyncService
@@ -28,6 +29,8 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
     private let life: ServerLife
     /// What ``records`` found last; dropped with each request and each restart.
     private var known: [String: [ServerRecord]] = [:]
+    /// What it calls them, where that is not the canonical id.
+    private var names: [String: LocalIDs] = [:]
 
     /// What is to become of changes; read by the service's policy.
     final class Rules: @unchecked Sendable {
@@ -37,7 +40,7 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
 
     init(
         folder path: String, schema: Schema, clock: ManualWallClock, virtual: VirtualClock,
-        seed: UInt64, record: Record, maxChanges: Int, bug: PlantedBug?
+        seed: UInt64, record: Record, maxChanges: Int, ids: CanonicalIDs = CanonicalIDs(), bug: PlantedBug?
     ) throws {
         try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
         folder = DeviceFolder(path: path)
@@ -45,6 +48,7 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
         self.clock = clock
         self.virtual = virtual
         self.seed = seed
+        self.ids = ids
         self.record = record
         let rules = Rules()
         self.rules = rules
@@ -52,17 +56,25 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
         let entities = schema.entities.map { entity in
             ServerEntity(
                 entity.name, collection: entity.name + "s",
-                parents: entity.parents.map { .init(field: $0.name, entity: $0.reference?.entity ?? "") })
+                parents: entity.parents.map { .init(field: $0.name, entity: $0.reference?.entity ?? "") },
+                references: entity.fields.compactMap { field in
+                    guard let other = field.reference, !other.isParent else { return nil }
+                    return .init(field: field.name, entity: other.entity)
+                })
         }
         var limits = ServerLimits()
         limits.dirtyRecords = maxChanges
-        configuration = ServerConfiguration(entities: entities, limits: limits, synchronous: .normal) { _, question in
+        var configuration = ServerConfiguration(
+            entities: entities, limits: limits, synchronous: .normal, makesIDs: ids.areTwo
+        ) { _, question in
             switch rules.ruling(question.changeID) {
             case .decide: .allow
             case .reject(let rejection): .forbid(message: rejection.message)
             case .retry(let seconds): .later(seconds: seconds)
             }
         }
+        configuration.idOfNew = CanonicalIDs.server
+        self.configuration = configuration
         service = try SyncService(
             path: path + "/server.sqlite", configuration: configuration, clock: clock,
             randomness: SeededRandomness(seed: seed ^ 0xfe))
@@ -134,7 +146,7 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
     /// The shadow hears what was decided, whether the answer arrives or not.
     private func tell(_ request: ExchangeRequest, _ body: [UInt8], _ account: String) {
         guard case .array(let list)? = Self.json(body)?["results"] else { return }
-        for difference in shadow(account).differences(request, list.compactMap(Self.result)) {
+        for difference in shadow(account).differences(ids.request(request), list.compactMap(Self.result)) {
             record.violate("verdict", "of the reference server: \(difference)")
         }
     }
@@ -196,6 +208,11 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
         return found
     }
 
+    func id(of record: RecordKey, in account: String) -> String {
+        _ = records(of: account)
+        return names[account]?.key(record).id ?? record.id
+    }
+
     private func look(_ account: String) -> [ServerRecord] {
         var found: [ServerRecord] = []
         var (checkpoint, hasMore) = (Int64(0), true)
@@ -211,7 +228,11 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
                 case .int(let version)? = answer["currentSyncVersion"],
                 case .array(let page)? = answer["changedRecords"]
             else { return [] }
-            found += page.compactMap(Self.record)
+            for record in page.compactMap(Self.record) {
+                let canonical = ids.record(record)
+                if ids.areTwo { names[account, default: LocalIDs()].note(record.key.id, of: canonical.key) }
+                found.append(canonical)
+            }
             (hasMore, checkpoint) = (more && version > checkpoint, version)
         }
         return found
@@ -264,12 +285,12 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
         var hasForgotten = false
         restart {
             let path = folder.path + "/server.sqlite"
-            let before = try Self.known(path)
+            let before = try self.known(path)
             let pruning = try SyncService(
                 path: path, configuration: over, clock: clock, randomness: SeededRandomness(seed: seed))
             for _ in schema.entities { try pruning.prune() }
             try pruning.close()
-            kept = try Self.known(path)
+            kept = try self.known(path)
             hasForgotten = kept != before
             record.note(
                 "the server forgets \(before.values.map(\.count).reduce(0, +) - kept.values.map(\.count).reduce(0, +)) records"
@@ -281,12 +302,12 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
     }
 
     /// The records of each account in a closed server's file, also those of which only deletes came.
-    private static func known(_ path: String) throws -> [String: Set<RecordKey>] {
+    private func known(_ path: String) throws -> [String: Set<RecordKey>] {
         let database = try DatabaseQueue(path: path)
         let sql = "SELECT account.name, entity, id FROM record JOIN account ON account.n = record.account"
         let rows = try database.read { try Row.fetchAll($0, sql: sql) }
         try database.close()
-        return rows.reduce(into: [:]) { $0[$1[0], default: []].insert(RecordKey($1[1], $1[2])) }
+        return rows.reduce(into: [:]) { $0[$1[0], default: []].insert(ids.key(RecordKey($1[1], $1[2]))) }
     }
 
     private func restart(_ between: () throws -> Void) {

@@ -4,6 +4,7 @@ import Orchestrator
 import Storage
 import SyncCore
 import SyncTesting
+import Transport
 import UploadQueue
 
 /// A device: its files, its clock, its network, and the process that lives now, with the real store and the real engine.
@@ -22,6 +23,7 @@ final class SimulatedDevice {
     private let record: Record
     private let options: SimulationOptions
     private let limits: RequestLimits
+    private let canonical: CanonicalIDs
     private let patience: StormTape.Patience
 
     /// What the app that is installed now declares; an older app knows less.
@@ -42,6 +44,8 @@ final class SimulatedDevice {
     var synced: LogFile.Synced?
     /// The files as they were backed up.
     var backup: [String: Data]?
+    /// What its app knows its records by, also such as are not there any more.
+    var names = LocalIDs()
     /// Whose they were then.
     var backupAccount = SimulatedDevice.account
     /// What ``facts()`` finds now was checked.
@@ -99,7 +103,8 @@ final class SimulatedDevice {
     init(
         index: Int, seed: UInt64, folder: DeviceFolder, server: any SimulatedServer,
         executor: SeededExecutor,
-        record: Record, options: SimulationOptions, limits: RequestLimits, patience: StormTape.Patience,
+        record: Record, options: SimulationOptions, limits: RequestLimits, ids canonical: CanonicalIDs,
+        patience: StormTape.Patience,
         clockOffset: Int64, clockRate: Double
     ) {
         self.index = index
@@ -109,11 +114,12 @@ final class SimulatedDevice {
         self.record = record
         self.options = options
         self.limits = limits
+        self.canonical = canonical
         self.patience = patience
         installed = options.schema
         wallClock = ManualWallClock(
             ManualWallClock.usualStart + clockOffset, following: executor.clock, rate: clockRate)
-        network = DeviceNetwork(device: index, server: server, clock: executor.clock, record: record)
+        network = DeviceNetwork(device: index, server: server, clock: executor.clock, record: record, ids: canonical)
         ids = SeededIDs(seed: SeededGenerator.mixed(seed, UInt64(1_000 + index)))
         hook.note = { [record] text in record.note("device \(index) \(text)") }
         hook.onCrash = { [weak self] in self?.takePicture() }
@@ -202,7 +208,7 @@ final class SimulatedDevice {
         let stall = StallingClock.Switch()
         let watch = BreakerWatch(patience, clock: executor.clock, record: record)
         let engine = SyncEngine(
-            store: store, exchange: options.disturbed(network.port(), stall),
+            store: store, exchange: way(to: store, stall),
             deltas: options.deltas,
             configuration: EngineConfiguration(breaker: patience.breaker),
             policy: UploadPolicy(limits: ClaimLimits(maxChanges: limits.ofDevices)),
@@ -219,6 +225,13 @@ final class SimulatedDevice {
             store: store, engine: engine, lane: lane, storeLane: storeLane, run: run, box: flag,
             calls: Calls(), watch: watch)
         record.note("device \(index) starts")
+    }
+
+    /// The way to the server, by which records are named as on this device.
+    private func way(to store: Store, _ stall: StallingClock.Switch) -> any Exchange {
+        let exchange = options.disturbed(network.port(), stall)
+        guard let waits = options.naming(seed) else { return exchange }
+        return IDTranslatingExchange(exchange, schema: installed, translation: store, waits: waits)
     }
 
     /// Kills the process where it stands.
@@ -362,7 +375,8 @@ final class SimulatedDevice {
         let changes = process.store.database.writeWithoutTransaction { $0.totalChangesCount }
         if let known, known.generation == generation, known.changes == changes, !isDead { return known.facts }
         wasChecked = false
-        let facts = read { try DeviceFacts($0, schema, &parsed) }
+        let facts = read { try DeviceFacts($0, schema, &parsed, canonical) }
+        if let facts { names.merge(facts.rows.names) }
         known = isDead ? nil : facts.map { (generation, changes, $0) }
         return facts
     }

@@ -19,6 +19,8 @@ protocol SimulatedServer: AnyObject, Sendable {
     /// All records of an account, dead ones too, as a reader sees them now.
     func records(of account: String) -> [ServerRecord]
     func epoch(of account: String) -> String
+    /// What the server calls a record, by its canonical id.
+    func id(of record: RecordKey, in account: String) -> String
     /// What becomes of a change that was not decided before, by its key.
     func rule(_ ruling: @escaping @Sendable (String) -> ModelServer.Ruling)
     func backUp()
@@ -63,6 +65,7 @@ final class ModelBackend: SimulatedServer, @unchecked Sendable {
     var accounts: [String] { models.keys.sorted() }
     func records(of account: String) -> [ServerRecord] { models[account]?.records ?? [] }
     func epoch(of account: String) -> String { model(account).epoch }
+    func id(of record: RecordKey, in account: String) -> String { record.id }
 
     func rule(_ ruling: @escaping @Sendable (String) -> ModelServer.Ruling) {
         self.ruling = ruling

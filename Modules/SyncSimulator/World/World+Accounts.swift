@@ -84,6 +84,7 @@ extension World {
 
     /// Everything of this device that was not sent is given up, by the user's word.
     private func forgetAll(_ index: Int) {
+        forgetNames(index)
         memories[index].restored()
         vanishings[index].restored()
         ledgers[index].restored([])

@@ -32,6 +32,7 @@ extension World {
             schema: device.schema, device: index, facts: facts, ledger: ledgers[index], lost: lost,
             refused: record.refused, accepted: accepted(by: index), server: all,
             serverEpoch: server.epoch(of: device.account))
+        if facts.rows.hasUnnamed || !facts.rows.twins.isEmpty { record.cover(.shownBeforeNamed) }
         if !facts.left.isEmpty { record.cover(.leftWithUnsent) }
         if invariants.hasTombstoneOverUnsent { record.cover(.tombstoneUnderUnsentChild) }
         for (invariant, message) in invariants.check() {
@@ -68,8 +69,8 @@ extension World {
             return facts.rows.rows[RecordKey(parent, id)] == nil
         }
         if isOrphan { return true }
-        let sql = "SELECT count(*) FROM sync_event WHERE entity = ? AND id = ? AND kind IN ('gone', 'died')"
-        return device.read { try Int.fetchOne($0, sql: sql, arguments: [key.entity, key.id]) ?? 0 } ?? 0 > 0
+        let sql = "SELECT count(*) FROM sync_event WHERE entity = ? AND id IN (?, ?) AND kind IN ('gone', 'died')"
+        return device.read { try Int.fetchOne($0, sql: sql, arguments: [key.entity, key.id, CanonicalIDs.server(key.id)]) ?? 0 } ?? 0 > 0
     }
 
     /// I8: what the engine says of its queue is what its tables say.
@@ -96,7 +97,8 @@ extension World {
                         && ledger.fates[$0] != .lostWithTheDevice
                 }
                 // A restored device may have what was taken back after the backup, and sends it after what came behind it then.
-                let lives = Dictionary(grouping: done) { record.doneBy[$0] }
+                // What came under the server's id before its device was told that, is another record there (seed 870).
+                let lives = Dictionary(grouping: done) { [record.doneBy[$0], ledger.entries[$0]?.here] }
                 for places in lives.values.map({ $0.compactMap { places[$0] } }) where places != places.sorted() {
                     record.violate("I3", "device \(index): \(key) came in another order")
                 }
@@ -120,6 +122,7 @@ extension World {
             {
                 record.violate("I7", "device \(device.index): \(difference)")
             }
+            checkNames(device, facts)
             noteLeaves(device)
             if !facts.queue.isEmpty {
                 record.violate(

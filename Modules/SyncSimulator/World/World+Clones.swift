@@ -32,6 +32,7 @@ extension World {
             let device = try addDevice(declaring: original.schema)
             try device.folder.putBack(files)
             if options.bug == .copyUnnoticed { try device.forgetPlace() }
+            device.names = original.names
         } catch { return record.violate("simulator", "\(error)") }
         // What it is to know is what the other one knows now.
         ledgers[index] = ledgers[source]

@@ -91,7 +91,7 @@ extension World {
         let maker = EditMaker(schema: device.schema, rows: rows, device: index, ids: device.ids, seed: seed)
         let edits =
             if case .remake(let record, let fields) = step.action {
-                maker.remake(record, of: made(by: device.account), fields: fields)
+                maker.remake(record, of: made(knownTo: device), fields: fields)
             } else {
                 maker.edits(for: step.action)
             }
@@ -102,13 +102,14 @@ extension World {
         if !device.isDead { holdNewRoots(index, edits) }
     }
 
-    /// What was ever made on the devices of an account, with what was written then.
-    private func made(by account: String) -> [RecordKey: [String: FieldValue]] {
+    /// What was ever made on the devices of this one's account, with what was written then; where records have two ids, such as
+    /// the device knows one of.
+    private func made(knownTo device: SimulatedDevice) -> [RecordKey: [String: FieldValue]] {
         var made: [RecordKey: [String: FieldValue]] = [:]
-        for device in devices where device.account == account {
-            made.merge(ledgers[device.index].makings) { first, _ in first }
+        for other in devices where other.account == device.account {
+            made.merge(ledgers[other.index].makings) { first, _ in first }
         }
-        return made
+        return ids.areTwo ? made.filter { device.names.knows($0.key) } : made
     }
 
     /// One transaction of the app's.
@@ -116,11 +117,12 @@ extension World {
         let device = devices[index]
         guard !edits.isEmpty, let rows = device.facts()?.rows else { return }
         attempts[index] = Attempt(edits: edits, rows: rows, isUnit: isUnit)
+        let (names, ids) = (device.names, ids)
         let made = settle(index) { process in
             try await process.store.write(unit: isUnit) { db in
                 let before = try Ledger.lastSequence(db)
-                for edit in edits { try edit.perform(db, process.store.schema) }
-                return try Ledger.changes(db, above: before)
+                for edit in edits { try edit.perform(db, process.store.schema, names) }
+                return try Ledger.changes(db, above: before, ids)
             }
         }
         guard let made else {
@@ -364,6 +366,7 @@ extension World {
     /// After a power loss, as after a restore and in a copy, what the files hold counts again, and the rest is lost.
     func forgetLost(_ index: Int) {
         guard isOlder.remove(index) != nil else { return }
+        forgetNames(index)
         memories[index].restored()
         vanishings[index].restored()
         ledgers[index].restored(Set(devices[index].facts()?.queue.map(\.key) ?? []))
@@ -392,6 +395,7 @@ extension World {
         do { try device.restoreBackup() } catch { return record.violate("simulator", "\(error)") }
         start(index)
         attempts[index] = nil
+        forgetNames(index)
         memories[index].restored()
         vanishings[index].restored()
         ledgers[index].restored(Set(device.facts()?.queue.map(\.key) ?? []))

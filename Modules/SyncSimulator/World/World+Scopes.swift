@@ -42,7 +42,10 @@ extension World {
         // It may have gone through also where the device dies over it.
         memories[index].chose()
         vanishings[index].chose()
-        settle(index) { try await $0.engine.setScopes(roots) }
+        let (ids, shown) = (ids, facts.rows.names)
+        settle(index) { process in
+            try await process.engine.setScopes(roots.map { try ids.local($0, shown, process.store) })
+        }
         buryTheDead()
         guard let roots else { return }
         if let before, !roots.isSubset(of: before) {

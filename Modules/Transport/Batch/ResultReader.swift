@@ -88,8 +88,8 @@ struct ToldResult {
         }
         var result = ChangeResult(changeID: change.id, verdict: judged, isDuplicate: isDuplicate, isClamped: isClamped)
         switch judged {
-        case .merged, .rejected: result.serverID = serverID
-        case .applied, .conflict, .blocked, .retry: break
+        case .merged, .conflict, .rejected: result.serverID = serverID
+        case .applied, .blocked, .retry: break
         }
         return result
     }
@@ -105,7 +105,9 @@ struct ToldResult {
         case "merged":
             try checkServerID()
             return .merged(record: try recordBeside(name, change, names))
-        case "conflict": return .conflict(record: try recordBeside(name, change, names))
+        case "conflict":
+            try checkServerID()
+            return .conflict(record: try recordBeside(name, change, names))
         case "rejected":
             try checkServerID()
             guard let rejection else { throw AnswerFault("an error with a code beside rejected", "none") }

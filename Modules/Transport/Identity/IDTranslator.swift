@@ -127,7 +127,7 @@ struct IDTranslator: Sendable {
         for result in results {
             let change = local[result.changeID]
             collect(result, change, into: &names)
-            if let change, let id = Self.madeID(result) { made[RecordKey(change.record.entity, id)] = change.record.id }
+            if let change, let id = result.serverIDOfMade { made[RecordKey(change.record.entity, id)] = change.record.id }
         }
         let isNaming = try made.isEmpty ? isUsed() : true
         guard !names.isEmpty, isNaming else { return results }
@@ -139,12 +139,6 @@ struct IDTranslator: Sendable {
             known[change.record] = here.id
         }
         return known.isEmpty ? results : results.map { rename($0, local[$0.changeID], known) }
-    }
-
-    /// The id that the server gave to what the change made.
-    private static func madeID(_ result: ChangeResult) -> String? {
-        if case .applied(_, _, let id?) = result.verdict { return id }
-        return result.serverID
     }
 
     private func collect(_ record: ServerRecord, into names: inout Set<RecordKey>) {

@@ -11,7 +11,7 @@ enum BoardsStore {
         ServerEntity(
             entity.name, collection: entity.name + "s",
             parents: entity.parents.compactMap { field in
-                field.reference.map { ServerEntity.Parent(field: field.name, entity: $0.entity) }
+                field.reference.map { ServerEntity.Reference(field: field.name, entity: $0.entity) }
             },
             tracksActivity: withActivity.contains(entity.name),
             queryKinds: Dictionary(

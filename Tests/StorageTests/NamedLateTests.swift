@@ -1,0 +1,139 @@
+import GRDB
+@testable import Storage
+import SyncCore
+import Testing
+
+/// Servers that make their own ids, where the answer that named a record was lost: what pages told meanwhile is of that record.
+struct NamedLateTests {
+    private let fixture: Fixture
+
+    init() throws { fixture = try Fixture() }
+
+    private func text(_ sql: String) throws -> [String] {
+        try fixture.store.database.read { try String.fetchAll($0, sql: sql) }
+    }
+
+    /// The answer to what waits is lost.
+    private func lose() async throws -> [String] {
+        let keys = try await fixture.claim(ClaimLimits(merges: false)).keys
+        for key in keys { try await fixture.settle((key, .unanswered)) }
+        return keys
+    }
+
+    /// Asked again, it was done, and made what the server calls S1.
+    private func told(_ key: String, _ version: Int64 = 2_000) -> Settlement.Outcome {
+        .init(changeID: key, kind: .applied(version: version, overwrote: [:], serverID: "S1"), isRepeated: true)
+    }
+
+    private func settle(_ outcomes: Settlement.Outcome...) async throws {
+        _ = try await fixture.claim()
+        _ = try await fixture.store.settle(Settlement(outcomes: outcomes), claim: nil)
+    }
+
+    @Test("IDS-01, IDS-02 what refers to it by the server's id refers to it by this device's, here or still to come")
+    func references() async throws {
+        try await fixture.applyBoard()
+        try fixture.insertCard("mine")
+        let keys = try await lose()
+        try await fixture.apply(
+            record("card", "S1", 2_000, ["name": "n", "idList": "l1"]),
+            record("card", "c7", 2_001, ["name": "Here", "idList": "l1", "idTwin": "S1"]),
+            record("card", "c8", 2_002, ["name": "Waits", "idList": "l9", "idTwin": "S1"]),
+            record("card", "c9", 2_003, ["name": "Edited", "idList": "l1", "idTwin": "S1"]))
+        // What is unsent on it says nothing of the reference.
+        try fixture.sql("UPDATE card SET name = 'Mine' WHERE id = 'c9'")
+        try await settle(told(keys[0]))
+        #expect(try text("SELECT id || idTwin FROM card WHERE idTwin IS NOT NULL ORDER BY id") == ["c7mine", "c9mine"])
+        try await fixture.drain(from: 3_000)
+        try await fixture.apply(record("list", "l9", 3_001, ["name": "L", "idBoard": "b1"]))
+        #expect(
+            try text("SELECT id || idTwin FROM card WHERE idTwin IS NOT NULL ORDER BY id")
+                == ["c7mine", "c8mine", "c9mine"])
+        #expect(try text("SELECT id FROM card WHERE id = 'S1'").isEmpty)
+    }
+
+    @Test("IDS-01 what the user wrote about a reference to it names it by the id that it had then: it waits for that")
+    func referenceAtWork() async throws {
+        try await fixture.applyBoard()
+        try fixture.insertCard("mine")
+        let keys = try await lose()
+        try await fixture.apply(record("card", "S1", 2_000, ["name": "n", "idList": "l1"]))
+        try fixture.sql("UPDATE card SET idTwin = 'S1' WHERE id = 'c1'")
+        try await settle(told(keys[0]))
+        #expect(try await fixture.store.failures().map(\.reason.code) == ["serverIDTaken"])
+        try await fixture.drain(from: 2_001)
+        #expect(try await fixture.store.retry(keys[0]) == keys[0])
+        try await settle(told(keys[0]))
+        #expect(try text("SELECT id || coalesce(idTwin, '') FROM card ORDER BY id") == ["c1mine", "mine"])
+        #expect(try await fixture.store.failures().isEmpty)
+    }
+
+    @Test("IDS-01, I5 a record that another device moved under it, and this one elsewhere, stands under it in the end")
+    func movedUnderIt() async throws {
+        try await fixture.applyBoard()
+        try fixture.sql("INSERT INTO list (id, name, idBoard, pos) VALUES ('l2', 'L', 'b1', 1)")
+        try await fixture.drain()
+        try fixture.sql("UPDATE card SET idList = 'l2' WHERE id = 'c1'")
+        try fixture.sql("INSERT INTO list (id, name, idBoard, pos) VALUES ('mine', 'L', 'b1', 1)")
+        let keys = try await lose()
+        try await fixture.apply(
+            record("list", "S1", 2_000, ["name": "L", "idBoard": "b1", "pos": 1.0]),
+            record("card", "c1", 2_001, ["name": "Card", "idList": "S1"]))
+        try await settle(
+            .init(
+                changeID: keys[0], kind: .merged(record("card", "c1", 1_990, ["idList": "l1"])),
+                isRepeated: true),
+            told(keys[1]))
+        #expect(try text("SELECT id || idList FROM card") == ["c1mine"])
+        #expect(try fixture.int("SELECT count(*) FROM sync_held") == 0)
+    }
+
+    @Test("IDS-01, I5 the user gave the one up that came by the server's id: this device's goes with it")
+    func givenUpByTheOtherID() async throws {
+        for ofRoots in [false, true] {
+            let fixture = try Fixture()
+            try await fixture.applyBoard()
+            if ofRoots { try await fixture.store.setScopes([RecordKey("board", "b1")]) }
+            try fixture.insertCard("mine")
+            let keys = try await fixture.claim().keys
+            try await fixture.settle((keys[0], .unanswered))
+            let scopes = try await fixture.store.position().scopes
+            _ = try await fixture.store.apply(
+                PageSlice(
+                    records: [record("card", "S1", 2_000, ["name": "n", "idList": "l1"])], from: 3, checkpoint: 2_000,
+                    epoch: Fixture.epoch, scopes: scopes))
+            try fixture.sql("DELETE FROM card WHERE id = 'S1'")
+            _ = try await fixture.claim()
+            _ = try await fixture.store.settle(Settlement(outcomes: [told(keys[0])]), claim: nil)
+            #expect(try await fixture.store.failures().map(\.reason.code) == ["serverIDTaken"])
+            try await fixture.drain(from: 2_001)
+            _ = try await fixture.store.retry(keys[0])
+            _ = try await fixture.claim()
+            _ = try await fixture.store.settle(Settlement(outcomes: [told(keys[0])]), claim: nil)
+            #expect(try fixture.int("SELECT count(*) FROM card WHERE id IN ('mine', 'S1')") == 0)
+            #expect(try fixture.int("SELECT count(*) FROM sync_event WHERE kind = 'died' AND id = 'mine'") == 1)
+            // The version that was held of the one is held of the other: it does not fall.
+            #expect(try fixture.int("SELECT count(*) FROM sync_record WHERE id = 'S1'") == 0)
+            #expect(try fixture.int("SELECT coalesce(max(version), 2002) FROM sync_record WHERE id = 'mine'") == 2_002)
+            try await fixture.store.close()
+        }
+    }
+
+    @Test("IDS-01, DL-21 a root that was asked for by an id that the server did not know is read from its beginning")
+    func root() async throws {
+        try await fixture.applyBoard()
+        try fixture.sql("INSERT INTO board (id, name) VALUES ('mine', 'B')")
+        let keys = try await lose()
+        try await fixture.store.setScopes([RecordKey("board", "b1"), RecordKey("board", "mine")])
+        let asked = try #require(try await fixture.store.position().scopes)
+        _ = try await fixture.store.apply(
+            PageSlice(records: [], from: 3, checkpoint: 2_000, epoch: Fixture.epoch, scopes: asked))
+        let reached = try #require(try await fixture.store.position().scopes)
+        #expect(reached == ["board:b1": 2_000, "board:mine": 2_000])
+        try await settle(told(keys[0], 1_990))
+        #expect(try await fixture.store.position().scopes == ["board:b1": 2_000, "board:mine": 0])
+        // A page that was asked for before is none of it.
+        let late = PageSlice(records: [], from: 3, checkpoint: 2_010, epoch: Fixture.epoch, scopes: reached)
+        #expect(try await fixture.store.apply(late).wasDropped)
+    }
+}

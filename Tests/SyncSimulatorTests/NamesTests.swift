@@ -1,0 +1,61 @@
+import SyncCore
+import Testing
+
+@testable import SyncSimulator
+
+/// Rows of a device whose server makes its own ids, as the checks see them.
+@Suite struct NamesTests {
+    private func facts(_ bench: Bench) throws -> DeviceFacts {
+        var parsed: [String: FieldValue] = [:]
+        return try bench.store.database.read {
+            try DeviceFacts($0, bench.schema, &parsed, CanonicalIDs(bench.schema))
+        }
+    }
+
+    /// Applied, as by the engine: nothing is captured.
+    private func apply(_ sql: String, _ bench: Bench) throws {
+        try bench.sql("UPDATE sync_clock SET applying = 1; \(sql); UPDATE sync_clock SET applying = 0")
+    }
+
+    @Test("A row has one canonical id, and is edited under the one that it has here")
+    func names() throws {
+        let bench = try Bench()
+        try apply("INSERT INTO board (id, name) VALUES ('Sb', 'Garden')", bench)
+        let rows = try facts(bench).rows
+        let board = RecordKey("board", "b")
+        #expect(rows.rows[board]?["name"] == "Garden")
+        #expect(rows.names.key(board) == RecordKey("board", "Sb"))
+        #expect(rows.twins.isEmpty && rows.strays.isEmpty && !rows.hasUnnamed)
+        try bench.close()
+    }
+
+    @Test("What the device made, and was not told the server's id of, is not what came under that")
+    func unnamed() throws {
+        let bench = try Bench()
+        try bench.write("INSERT INTO board (id, name) VALUES ('b', 'Garden')")
+        try apply("INSERT INTO board (id, name) VALUES ('Sb', 'Kitchen garden')", bench)
+        let both = try facts(bench).rows
+        #expect(both.rows[RecordKey("board", "b")]?["name"] == "Garden")
+        #expect(both.names.key(RecordKey("board", "b")).id == "b")
+        #expect(both.twins == [RecordKey("board", "b")])
+        // Deleted here, it shows no more, whatever the other row says.
+        try bench.write("DELETE FROM board WHERE id = 'b'")
+        try bench.sql("UPDATE sync_change SET operation = 0 WHERE operation = 2 AND id = 'b'")
+        let alone = try facts(bench).rows
+        #expect(alone.rows.isEmpty && alone.hasUnnamed)
+        try bench.close()
+    }
+
+    @Test("A reference by an id that the device has not is found")
+    func strays() throws {
+        let bench = try Bench()
+        try apply("INSERT INTO board (id, name) VALUES ('b', 'Garden')", bench)
+        try apply("INSERT INTO list (id, idBoard, name, pos) VALUES ('Sl', 'Sb', 'Sowing', 1)", bench)
+        let rows = try facts(bench).rows
+        #expect(rows.rows[RecordKey("list", "l")]?["idBoard"] == "b")
+        #expect(rows.strays.map(\.target) == [RecordKey("board", "Sb")])
+        try apply("UPDATE list SET idBoard = 'b'", bench)
+        #expect(try facts(bench).rows.strays.isEmpty)
+        try bench.close()
+    }
+}
