@@ -1,4 +1,5 @@
 import SyncCore
+import SyncTesting
 import Testing
 
 @testable import SyncSimulator

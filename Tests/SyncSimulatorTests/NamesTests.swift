@@ -1,3 +1,5 @@
+import GRDB
+import Storage
 import SyncCore
 import Testing
 
@@ -50,11 +52,12 @@ import Testing
     func strays() throws {
         let bench = try Bench()
         try apply("INSERT INTO board (id, name) VALUES ('b', 'Garden')", bench)
-        try apply("INSERT INTO list (id, idBoard, name, pos) VALUES ('Sl', 'Sb', 'Sowing', 1)", bench)
+        try apply("INSERT INTO list (id, idBoard, name, pos) VALUES ('l', 'b', 'Sowing', 1)", bench)
+        try apply("INSERT INTO card (id, idList, idBoardSeen) VALUES ('Sc', 'l', 'Sb')", bench)
         let rows = try facts(bench).rows
-        #expect(rows.rows[RecordKey("list", "l")]?["idBoard"] == "b")
+        #expect(rows.rows[RecordKey("card", "c")]?["idBoardSeen"] == "b")
         #expect(rows.strays.map(\.target) == [RecordKey("board", "Sb")])
-        try apply("UPDATE list SET idBoard = 'b'", bench)
+        try apply("UPDATE card SET idBoardSeen = 'b'", bench)
         #expect(try facts(bench).rows.strays.isEmpty)
         try bench.close()
     }

@@ -238,9 +238,9 @@ struct Settling {
         guard isRepeated, !work.base.isLive, pass == nil, change.operation != .create || work.version == 0 else {
             return false
         }
+        if namedDead[change.record] != nil { return true }
         return try (Meta.integer(db, .checkpoint) ?? 0) >= version
-            && (namedDead[change.record] != nil
-                || (namedUnseen.contains(change.record) || PassState.read(db).number > 0) && Scopes.read(db) == nil)
+            && (namedUnseen.contains(change.record) || PassState.read(db).number > 0) && Scopes.read(db) == nil
     }
 
     /// Whether a create that was done once made a record of which no page has told.

@@ -45,14 +45,23 @@ final class Naming {
 
     /// What the same key must say again, by whichever of their ids it names records: a client learns the server's in between, and says
     /// the same with those.
-    func digest(of dirty: DirtyRecord, _ rules: [String: EntityRules], in source: some RecordSource) throws -> ContentDigest {
+    /// - Parameter source: where the server's ids are; `nil` takes those that the change tells.
+    func digest<Source: RecordSource>(
+        of dirty: DirtyRecord, _ rules: [String: EntityRules], in source: Source?
+    ) throws -> ContentDigest {
         guard var digest = dirty.namelessDigest, case .change(let change) = dirty.content else { return dirty.digest }
-        digest.add(text: try find(change.record, in: source) ?? change.record.id)
+        func name(_ id: String, _ entity: String) throws -> String {
+            try source.flatMap { try find(RecordKey(entity, id), in: $0) } ?? id
+        }
+        func name(_ value: FieldValue, _ entity: String) throws -> FieldValue {
+            if case .string(let id) = value { .string(try name(id, entity)) } else { value }
+        }
+        digest.add(text: try name(change.record.id, change.record.entity))
         for reference in rules[change.record.entity]?.references ?? [] {
             guard let field = change.fields.first(where: { $0.name == reference.field }) else { continue }
             digest.add(text: reference.field)
-            digest.add(value: try rename(field.old ?? .null, of: reference.entity, in: source))
-            digest.add(value: try rename(field.new, of: reference.entity, in: source))
+            digest.add(value: try name(field.old ?? .null, reference.entity))
+            digest.add(value: try name(field.new, reference.entity))
         }
         return digest
     }

@@ -150,8 +150,7 @@ struct Proceedings {
     /// What the key says before the change itself is looked at.
     private mutating func outcome(fromKeyOf dirty: DirtyRecord, in source: some RecordSource) throws -> ChangeOutcome? {
         guard let known = try source.outcome(device: dirty.device, key: dirty.changeID) else { return nil }
-        // Refused before its record had another name, it stands as it was told.
-        guard try known.digest == digest(of: dirty, in: source) || known.digest == dirty.digest else {
+        guard try isSame(dirty, known.digest, in: source) else {
             let rejection = Rejection(code: .keyReused, message: "the key was used with other content")
             return try named(outcome(dirty, .rejected(rejection)), dirty, in: source)
         }
@@ -163,6 +162,16 @@ struct Proceedings {
 
     private func digest(of dirty: DirtyRecord, in source: some RecordSource) throws -> ContentDigest {
         try naming?.digest(of: dirty, ledger.rules, in: source) ?? dirty.digest
+    }
+
+    /// Whether the change says what stands under its key.
+    private func isSame<Source: RecordSource>(
+        _ dirty: DirtyRecord, _ digest: ContentDigest, in source: Source
+    ) throws -> Bool {
+        guard let naming else { return digest == dirty.digest }
+        // Refused before its record had another name, it stands as it was told.
+        return try digest == naming.digest(of: dirty, ledger.rules, in: source)
+            || digest == naming.digest(of: dirty, ledger.rules, in: nil as Source?)
     }
 
     private mutating func count(verdictBytes bytes: Int) throws {
