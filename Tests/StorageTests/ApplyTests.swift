@@ -391,7 +391,8 @@ struct ApplyTests {
         try await f.store.close()
         let newer = try Schema([
             EntitySchema(
-                "board", version: 2, fields: [.text("name"), .reference("idSeen", "board"), .reference("idOther", "board")]),
+                "board", version: 2,
+                fields: [.text("name"), .reference("idSeen", "board"), .reference("idOther", "board")]),
             EntitySchema("note", fields: [.text("text"), .parent("idBoard", "board"), .reference("idOther", "board")]),
         ])
         let g = try Fixture(newer, file: f.file)

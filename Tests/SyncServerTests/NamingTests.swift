@@ -78,7 +78,7 @@ struct NamingTests {
         #expect(later.result("k0")["serverID"].string == nil)
     }
 
-    @Test("IDS-01, NET-03 what is asked again under the ids that the server has given is the same, and what says otherwise is not")
+    @Test("IDS-01, NET-03 what is asked again by the server's ids is the same; what says otherwise is not")
     func askedAgainByOtherNames() throws {
         let server = try TestServer { $0.makesIDs = true }
         func list(_ board: FieldValue, _ number: FieldValue = 1) -> FieldValue {
@@ -106,7 +106,7 @@ struct NamingTests {
         }
     }
 
-    @Test("IDS-01, PRC-16 what was asked under the device's id, and did not win, tells the record and under which id it is here")
+    @Test("IDS-01, PRC-16 what was asked by the device's id, and did not win, tells the server's beside the record")
     func toldBesideOthers() throws {
         let server = try TestServer { $0.makesIDs = true }
         let create = server.create("k1", 1, "board", "x", ["n": 1, "c": 1], at: -900)

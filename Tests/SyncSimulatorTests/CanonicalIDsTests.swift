@@ -25,7 +25,9 @@ import Testing
         #expect(canonical.key == list && canonical.version == 7)
         #expect(canonical.fields == ["idBoard": "b", "name": "Summer", "pos": 1.5])
         let sent = ids.change(
-            change(1, of: named, fields: ["idBoard": FieldDelta(old: "Sa", new: "Sb"), "name": FieldDelta(old: "S", new: "Sx")]))
+            change(
+                1, of: named,
+                fields: ["idBoard": FieldDelta(old: "Sa", new: "Sb"), "name": FieldDelta(old: "S", new: "Sx")]))
         #expect(sent.record == list)
         #expect(sent.fields["idBoard"] == FieldDelta(old: "a", new: "b"))
         #expect(sent.fields["name"] == FieldDelta(old: "S", new: "Sx"))
@@ -39,7 +41,8 @@ import Testing
             dataset: nil, epoch: "e", currentSyncVersion: 1,
             results: [
                 ChangeResult(changeID: "k-1", verdict: .merged(record: record)),
-                ChangeResult(changeID: "k-2", verdict: .applied(version: 1, overwrote: ["idBoard": "Sb"], serverID: "Sl")),
+                ChangeResult(
+                    changeID: "k-2", verdict: .applied(version: 1, overwrote: ["idBoard": "Sb"], serverID: "Sl")),
                 ChangeResult(
                     changeID: "k-3",
                     verdict: .rejected(Rejection(code: .missingReference, message: "", reference: "Sb"))),
@@ -62,7 +65,8 @@ import Testing
     func same() {
         let none = CanonicalIDs()
         #expect(!none.areTwo && none.key(named) == named)
-        #expect(none.record(ServerRecord(key: named, version: 1, fields: ["idBoard": "Sb"])).fields == ["idBoard": "Sb"])
+        #expect(
+            none.record(ServerRecord(key: named, version: 1, fields: ["idBoard": "Sb"])).fields == ["idBoard": "Sb"])
     }
 
     @Test("An edit is made by the ids that the device has, and of what it does not know by those that it was told")

@@ -59,6 +59,8 @@ import Testing
                 vanishings.heard([ServerRecord(key: card, version: 3, presence: .deleted)])
             }.isEmpty)
         #expect(try found { _, vanishings in vanishings.heard([ServerRecord(key: card, version: 3)]) } == [card])
+        #expect(try found { _, vanishings in vanishings.missed([card]) }.isEmpty)
+        #expect(try found { _, vanishings in vanishings.missed([list]) } == [card])
         #expect(try found(isNotHeld: true) { _, _ in }.isEmpty)
         #expect(
             try found { bench, _ in

@@ -209,7 +209,8 @@ struct ChangeReader {
         var isClamped = false
         let ownStamp = clamp(draft.stamp ?? .zero, &isClamped)
         let digest = digest(of: draft)
-        let nameless = naming.map { self.digest(of: draft, without: $0[draft.entity ?? ""]?.references ?? []) }
+        var nameless: ContentDigest?
+        if let naming { nameless = self.digest(of: draft, without: naming[draft.entity ?? ""]?.references ?? []) }
         for index in draft.fields.indices {
             let own = draft.ownStamps.isEmpty ? nil : draft.ownStamps[draft.fields[index].name]
             draft.fields[index].stamp = own.map { clamp($0, &isClamped) } ?? ownStamp

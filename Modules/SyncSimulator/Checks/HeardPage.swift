@@ -10,6 +10,11 @@ extension Verdict {
     }
 }
 
+extension ChangeResult {
+    /// Whether the server says that there is no such record.
+    var isNotFound: Bool { if case .rejected(let rejection) = verdict { rejection.code == .notFound } else { false } }
+}
+
 /// A page that tells which records are read of it.
 struct HeardPage: RecordPage {
     let page: any RecordPage

@@ -16,7 +16,8 @@ enum Inspection {
         var lines: [String] = []
         for sql in queries {
             let table = sql.split(separator: " ").last ?? ""
-            for row in try Row.fetchAll(db, sql: sql) where ids.contains(String(((row[1] as String?) ?? "").suffix(36))) {
+            for row in try Row.fetchAll(db, sql: sql) where ids.contains(String(((row[1] as String?) ?? "").suffix(36)))
+            {
                 let values = row.map { name, value in "\(name) \(value.isNull ? "-" : "\(value)")" }
                 lines.append("\(table): \(values.joined(separator: ", "))")
             }

@@ -32,6 +32,9 @@ struct Vanishings {
         for record in records where record.presence != .live { told.insert(record.key) }
     }
 
+    /// An edit of the record was refused since there is no such one (seed 79155: it was pruned, and made anew a moment later).
+    mutating func missed(_ records: some Sequence<RecordKey>) { told.formUnion(records) }
+
     /// Records that are gone since the last look, and nobody knows why.
     /// - Parameters:
     ///   - refused: keys that the server refused.

@@ -47,7 +47,8 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
     }
 
     init(
-        device: Int, server: any SimulatedServer, clock: VirtualClock, record: Record, ids: CanonicalIDs = CanonicalIDs()
+        device: Int, server: any SimulatedServer, clock: VirtualClock, record: Record,
+        ids: CanonicalIDs = CanonicalIDs()
     ) {
         self.device = device
         self.ids = ids

@@ -69,8 +69,11 @@ extension World {
             return facts.rows.rows[RecordKey(parent, id)] == nil
         }
         if isOrphan { return true }
-        let sql = "SELECT count(*) FROM sync_event WHERE entity = ? AND id IN (?, ?) AND kind IN ('gone', 'died')"
-        return device.read { try Int.fetchOne($0, sql: sql, arguments: [key.entity, key.id, CanonicalIDs.server(key.id)]) ?? 0 } ?? 0 > 0
+        let sql = """
+            SELECT count(*) FROM sync_event WHERE entity = ? AND id IN (?, ?) AND kind IN ('gone', 'died')
+            """
+        let arguments: StatementArguments = [key.entity, key.id, CanonicalIDs.server(key.id)]
+        return device.read { try Int.fetchOne($0, sql: sql, arguments: arguments) ?? 0 } ?? 0 > 0
     }
 
     /// I8: what the engine says of its queue is what its tables say.

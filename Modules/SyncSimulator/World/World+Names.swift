@@ -39,7 +39,7 @@ extension CanonicalIDs {
     func local(_ records: Set<RecordKey>, _ shown: LocalIDs, _ store: Store) throws -> Set<RecordKey> {
         guard areTwo else { return records }
         return Set(
-            try records.map { record in
+            try records.sorted().map { record in
                 if shown.knows(record) { return shown.key(record) }
                 let id = try store.localID(ofServerID: Self.server(record.id), entity: record.entity)
                 return RecordKey(record.entity, id)

@@ -44,7 +44,8 @@ extension World {
         vanishings[index].chose()
         let (ids, shown) = (ids, facts.rows.names)
         settle(index) { process in
-            try await process.engine.setScopes(roots.map { try ids.local($0, shown, process.store) })
+            let local = if let roots { try ids.local(roots, shown, process.store) } else { nil as Set<RecordKey>? }
+            try await process.engine.setScopes(local)
         }
         buryTheDead()
         guard let roots else { return }

@@ -132,7 +132,8 @@ final class World {
         for case .clock(index, let off, let drift) in used { (offset, rate) = (off, drift) }
         let device = SimulatedDevice(
             index: index, seed: seed, folder: DeviceFolder(path: path), server: server, executor: executor,
-            record: record, options: options, limits: limits, ids: ids, patience: patience, clockOffset: offset, clockRate: rate)
+            record: record, options: options, limits: limits, ids: ids, patience: patience, clockOffset: offset,
+            clockRate: rate)
         for fault in used { give(fault, to: device) }
         device.install(schema)
         devices.append(device)
@@ -142,6 +143,8 @@ final class World {
         device.network.onAnswer = { [unowned self] answer, request in
             self.memories[index].heard(answer, of: request)
             self.hears(answer.results.compactMap(\.verdict.record), index)
+            let missing = Set(answer.results.lazy.filter(\.isNotFound).map(\.changeID))
+            self.vanishings[index].missed(request.changes.lazy.filter { missing.contains($0.id) }.map(\.record))
         }
         device.network.onRecords = { [unowned self] in self.hears($0, index) }
         device.network.onFailure = { [unowned self] request in

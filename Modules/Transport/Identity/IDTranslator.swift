@@ -127,7 +127,9 @@ struct IDTranslator: Sendable {
         for result in results {
             let change = local[result.changeID]
             collect(result, change, into: &names)
-            if let change, let id = result.serverIDOfMade { made[RecordKey(change.record.entity, id)] = change.record.id }
+            if let change, let id = result.serverIDOfMade {
+                made[RecordKey(change.record.entity, id)] = change.record.id
+            }
         }
         let isNaming = try made.isEmpty ? isUsed() : true
         guard !names.isEmpty, isNaming else { return results }
