@@ -379,7 +379,7 @@ struct ApplyTests {
         #expect(try g.changes().count == 1)
     }
 
-    @Test("DAT-18, IDS-01 what waited for the upgrade refers to what this device made, whatever the server calls that")
+    @Test("DAT-18, seed 1900: what waited for the upgrade refers to what was made here, whatever the server calls that")
     func unknownReferences() async throws {
         let f = try Fixture()
         try f.sql("INSERT INTO board (id, name) VALUES ('mine', 'B')")

@@ -30,7 +30,7 @@ struct NamedLateTests {
         _ = try await fixture.store.settle(Settlement(outcomes: outcomes), claim: nil)
     }
 
-    @Test("IDS-01, IDS-02 what refers to it by the server's id refers to it by this device's, here or still to come")
+    @Test("IDS-02, seed 489: what refers to it by the server's id refers to it by this device's, here or still to come")
     func references() async throws {
         try await fixture.applyBoard()
         try fixture.insertCard("mine")
@@ -68,7 +68,7 @@ struct NamedLateTests {
         #expect(try await fixture.store.failures().isEmpty)
     }
 
-    @Test("IDS-01, I5 a record that another device moved under it, and this one elsewhere, stands under it in the end")
+    @Test("IDS-01, seed 937: what another device moved under it, and this one elsewhere, stands under it in the end")
     func movedUnderIt() async throws {
         try await fixture.applyBoard()
         try fixture.sql("INSERT INTO list (id, name, idBoard, pos) VALUES ('l2', 'L', 'b1', 1)")
@@ -88,7 +88,7 @@ struct NamedLateTests {
         #expect(try fixture.int("SELECT count(*) FROM sync_held") == 0)
     }
 
-    @Test("IDS-01, I5 the user gave the one up that came by the server's id: this device's goes with it")
+    @Test("IDS-01, seed 94: the user gave the one up that came by the server's id: this device's goes with it")
     func givenUpByTheOtherID() async throws {
         for ofRoots in [false, true] {
             let fixture = try Fixture()
@@ -119,7 +119,7 @@ struct NamedLateTests {
         }
     }
 
-    @Test("IDS-01, DL-21 a root that was asked for by an id that the server did not know is read from its beginning")
+    @Test("DL-21, seed 550: a root that was asked for by an id that the server did not know is read from its beginning")
     func root() async throws {
         try await fixture.applyBoard()
         try fixture.sql("INSERT INTO board (id, name) VALUES ('mine', 'B')")

@@ -78,7 +78,7 @@ struct NamingTests {
         #expect(later.result("k0")["serverID"].string == nil)
     }
 
-    @Test("IDS-01, NET-03 what is asked again by the server's ids is the same; what says otherwise is not")
+    @Test("NET-03, seed 72: what is asked again by the server's ids is the same; what says otherwise is not")
     func askedAgainByOtherNames() throws {
         let server = try TestServer { $0.makesIDs = true }
         func list(_ board: FieldValue, _ number: FieldValue = 1) -> FieldValue {
@@ -106,7 +106,7 @@ struct NamingTests {
         }
     }
 
-    @Test("IDS-01, PRC-16 what was asked by the device's id, and did not win, tells the server's beside the record")
+    @Test("PRC-16, seed 1798: what was asked by the device's id, and did not win, tells the server's beside the record")
     func toldBesideOthers() throws {
         let server = try TestServer { $0.makesIDs = true }
         let create = server.create("k1", 1, "board", "x", ["n": 1, "c": 1], at: -900)
