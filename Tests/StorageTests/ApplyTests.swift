@@ -379,28 +379,6 @@ struct ApplyTests {
         #expect(try g.changes().count == 1)
     }
 
-    @Test("DAT-18, seed 1900: what waited for the upgrade refers to what was made here, whatever the server calls that")
-    func unknownReferences() async throws {
-        let f = try Fixture()
-        try f.sql("INSERT INTO board (id, name) VALUES ('mine', 'B')")
-        let key = try #require(try await f.claim().keys.first)
-        try await f.settle((key, .applied(version: 1, overwrote: [:], serverID: "S1")))
-        try await f.apply(
-            record("board", "b2", 2, ["name": "B", "idSeen": "S1", "idOther": "S9"]),
-            record("note", "n1", 3, ["text": "N", "idBoard": "S1", "idOther": "S9"]))
-        try await f.store.close()
-        let newer = try Schema([
-            EntitySchema(
-                "board", version: 2,
-                fields: [.text("name"), .reference("idSeen", "board"), .reference("idOther", "board")]),
-            EntitySchema("note", fields: [.text("text"), .parent("idBoard", "board"), .reference("idOther", "board")]),
-        ])
-        let g = try Fixture(newer, file: f.file)
-        #expect(try g.text("SELECT idSeen || idOther FROM board WHERE id = 'b2'") == "mineS9")
-        #expect(try g.text("SELECT id || idBoard || idOther FROM note") == "n1mineS9")
-        #expect(try await g.store.held().isEmpty)
-    }
-
     @Test("DAT-18, seed 72648: the same for a record that is deleted here, and comes back as the delete is refused")
     func unknownFieldOfDeleted() async throws {
         let f = try Fixture()

@@ -136,4 +136,28 @@ struct NamedLateTests {
         let late = PageSlice(records: [], from: 3, checkpoint: 2_010, epoch: Fixture.epoch, scopes: reached)
         #expect(try await fixture.store.apply(late).wasDropped)
     }
+
+    @Test("PRC-16, seed 1798: what a copy of the file asked by its own id is named beside the verdict that tells the record")
+    func toldBesideOthers() async throws {
+        let told = record("list", "l2", 2_000, ["name": "Theirs", "idBoard": "b1"])
+        for kind in [Settlement.Outcome.Kind.merged(told), .conflict(told, successor: nil)] {
+            let fixture = try await Fixture.twoLists()
+            let key = try await asked(fixture)
+            _ = try await fixture.store.settle(
+                Settlement(outcomes: [.init(changeID: key, kind: kind, serverID: "S1")]), claim: nil)
+            #expect(try fixture.store.localID(ofServerID: "S1", entity: "list") == "l2")
+            #expect(try fixture.rows("SELECT id FROM list WHERE id = 'S1'").isEmpty)
+            #expect(try fixture.int("SELECT count(*) FROM card WHERE idList = 'l2'") == 1)
+            try await fixture.store.close()
+        }
+    }
+
+    /// An edit of a list that a page has brought by the server's id, too, with a card under it.
+    private func asked(_ fixture: Fixture) async throws -> String {
+        try await fixture.apply(
+            record("list", "S1", 5, ["name": "Other", "idBoard": "b1"]),
+            record("card", "c9", 6, ["name": "Theirs", "idList": "S1"]))
+        try fixture.sql("UPDATE list SET name = 'Mine' WHERE id = 'l2'")
+        return try #require(try await fixture.claim().keys.first)
+    }
 }

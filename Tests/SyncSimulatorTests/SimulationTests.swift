@@ -60,6 +60,14 @@ private func options(keepsTrace: Bool = false, bug: PlantedBug? = nil) throws ->
         #expect(report.violations.contains { $0.invariant == "I9" && $0.message.contains("does not come up") })
     }
 
+    @Test("I7 a record that stands under both of its ids, or whose other one is not known, is found")
+    func namesNotKept() throws {
+        let report = try Simulation.run(seed: 15, try options(bug: .namesNotKept))
+        let messages = report.violations.filter { $0.invariant == "I7" }.map(\.message)
+        #expect(messages.contains { $0.hasSuffix("twice") })
+        #expect(messages.contains { $0.hasSuffix("by its map nothing") })
+    }
+
     @Test("I1 what was merged away and is not sent is found")
     func mergedAway() throws {
         let found = try ([2, 1, 3, 5, 6, 7, 8, 9] as [UInt64]).first { seed in
