@@ -137,7 +137,7 @@ struct NamedLateTests {
         #expect(try await fixture.store.apply(late).wasDropped)
     }
 
-    @Test("PRC-16, seed 1798: what a copy of the file asked by its own id is named beside the verdict that tells the record")
+    @Test("PRC-16, seed 1798: what a copy of the file asked by its own id is named beside its verdict")
     func toldBesideOthers() async throws {
         let told = record("list", "l2", 2_000, ["name": "Theirs", "idBoard": "b1"])
         for kind in [Settlement.Outcome.Kind.merged(told), .conflict(told, successor: nil)] {
