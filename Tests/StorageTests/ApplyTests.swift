@@ -396,6 +396,34 @@ struct ApplyTests {
         #expect(try g.text("SELECT base FROM sync_record") == nil)
     }
 
+    @Test(
+        "DAT-18, seed 91572: what was made anew has nothing of the life before, whatever was kept of that",
+        arguments: [false, true])
+    func unknownFieldOfMadeAnew(isDone: Bool) async throws {
+        let f = try Fixture()
+        try await f.apply(record("board", "b1", 1, ["name": "B", "colour": "red"]))
+        try f.sql("DELETE FROM board")
+        if isDone {
+            let delete = try await f.claim()
+            try await f.settle((delete.keys[0], .applied(2)))
+        }
+        try f.sql("INSERT INTO board (id, name) VALUES ('b1', 'Anew')")
+        if isDone {
+            let create = try await f.claim()
+            try await f.settle((create.keys[0], .applied(3)))
+        }
+        try await f.store.close()
+        let newer = try Schema([
+            EntitySchema("board", version: 2, fields: [.text("name"), .boolean("closed"), .text("colour")])
+        ])
+        let g = try Fixture(newer, file: f.file)
+        #expect(try g.text("SELECT name FROM board WHERE colour IS NULL") == "Anew")
+        guard !isDone else { return }
+        // Taken back, both of them, the record is as it was, and with the field.
+        for key in try g.changes().map(\.id) { _ = try await g.store.cancel(key) }
+        #expect(try g.text("SELECT colour || name FROM board") == "redB")
+    }
+
     @Test("DAT-19 records of an unknown entity are held with one event, and come after the upgrade")
     func unknownEntity() async throws {
         let f = try Fixture(Schema([EntitySchema("board", fields: [.text("name")])]))

@@ -165,6 +165,31 @@ import Testing
         try store.database.close()
     }
 
+    @Test("Seed 84516: a delete ends with the refused create that a backup has as an edit, which the create had gone into")
+    func createWithinAnEdit() throws {
+        let (folder, store, schema) = try fresh()
+        defer { folder.remove() }
+        var book = Book(store: store, schema: schema)
+        let create = try book.write("INSERT INTO board (id, name) VALUES ('b', 'B')")
+        let edit = try book.write("UPDATE board SET name = 'C'")
+        try store.database.write {
+            try $0.execute(sql: "DELETE FROM sync_change WHERE key = ?", arguments: [create])
+            try $0.execute(sql: "UPDATE sync_change SET operation = 0, state = 4 WHERE key = ?", arguments: [edit])
+        }
+        book.ledger.restored([edit])
+        #expect(try book.look().isEmpty)
+        _ = try book.write("DELETE FROM board")
+        // Both end at once, and the record is somebody else's by now.
+        book.ledger.set(.cancelled, for: [edit])
+        try store.database.write {
+            try $0.execute(sql: "INSERT INTO board (id, name) VALUES ('b', 'Theirs')")
+            try $0.execute(sql: "INSERT INTO sync_record (entity, id, version) VALUES ('board', 'b', 3)")
+            try $0.execute(sql: "DELETE FROM sync_change")
+        }
+        #expect(try book.look().isEmpty)
+        try store.database.close()
+    }
+
     @Test("Seed 53407: what a unit's member that is tried again became is given up before it was ever sent")
     func givenUpUnsent() throws {
         let (folder, store, schema) = try fresh()

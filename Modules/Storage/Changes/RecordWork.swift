@@ -148,7 +148,7 @@ struct RecordWork {
             base.stamps[RecordState.life] = nil
             for name in change.fields.keys { base.stamps[name] = nil }
         }
-        replay.apply(change, to: &base)
+        bring(change)
         noteStamps(change)
         remove(change.key)
         if let version, raises {
@@ -169,7 +169,7 @@ struct RecordWork {
     /// The change was done, and nobody knows where its record is now: only its page makes a row of it. But while more of it waits, the row
     /// shows on, as over a tombstone, and the last of these decides (seeds 21539 and 40962).
     mutating func leave(with change: StoredChange) {
-        replay.apply(change, to: &base)
+        bring(change)
         remove(change.key)
         if changes.isEmpty { base = .away } else { base.isLive = false }
     }
@@ -183,7 +183,7 @@ struct RecordWork {
         }
         // A field that the answer does not name is as it was sent.
         if server.version >= version {
-            replay.apply(change, to: &base)
+            bring(change)
             noteStamps(change)
         }
         remove(change.key)
@@ -194,8 +194,27 @@ struct RecordWork {
     mutating func takeNamed(by change: StoredChange, from server: ServerRecord) {
         guard server.presence == .live, change.operation != .delete, !passesBy(change) else { return }
         // A field that the answer does not name is as it was sent.
-        replay.apply(change, to: &base)
+        bring(change)
         for name in change.fields.keys { if let value = server.fields[name] { base.fields[name] = value } }
+    }
+
+    /// What the change did comes into the base, and into what is kept of fields that are not declared here: a create clears what the
+    /// life before it had (seed 91572).
+    private mutating func bring(_ change: StoredChange) {
+        if let extra = stored?.extra, !extra.isEmpty || change.operation == .create {
+            var undeclared = base
+            undeclared.fields = extra
+            replay.apply(change, to: &undeclared)
+            let entity = entity
+            stored?.extra = undeclared.fields.filter { entity.field($0.key) == nil }
+        }
+        replay.apply(change, to: &base)
+    }
+
+    /// A field that is declared from now on has the value that was kept for it.
+    mutating func declare(_ name: String, _ value: FieldValue) {
+        stored?.extra[name] = nil
+        base.fields[name] = value
     }
 
     /// The server knows the record, and its page is to come: until then no version of it is held.

@@ -11,7 +11,7 @@ enum SchemaUpgrade {
         if known != nil {
             try RowWriter.applying(db) {
                 try IdentityMap.nameHeld(db, context.schema)
-                try takeExtras(db, context.schema, now: now)
+                try takeExtras(db, context, now: now)
                 let applier = try SliceApplier(db, context, now: now)
                 try applier.retryHeld([.unknownEntity, .type, .constraint, .unsent], limit: .max)
                 try applier.retryOrphans()
@@ -40,37 +40,46 @@ enum SchemaUpgrade {
     }
 
     /// Fields that were not declared and are now come into the app's columns (DAT-18).
-    private static func takeExtras(_ db: Database, _ schema: Schema, now: Int64) throws {
-        for entity in schema.entities {
+    private static func takeExtras(_ db: Database, _ context: ApplyContext, now: Int64) throws {
+        for entity in context.schema.entities {
             // The ids first: rows must not be written while they are read.
             let ids = try String.fetchAll(
                 db, sql: "SELECT id FROM sync_record WHERE entity = ? AND extra IS NOT NULL", arguments: [entity.name])
-            for id in ids { try takeExtra(db, RecordKey(entity.name, id), entity, now: now) }
+            for id in ids { try takeExtra(db, RecordKey(entity.name, id), entity, context, now: now) }
         }
     }
 
-    private static func takeExtra(_ db: Database, _ key: RecordKey, _ entity: EntitySchema, now: Int64) throws {
+    private static func takeExtra(
+        _ db: Database, _ key: RecordKey, _ entity: EntitySchema, _ context: ApplyContext, now: Int64
+    ) throws {
         guard var stored = try StoredRecord.read(db, key) else { return }
+        let waits = try Base.hasRemaining(db, key)
         for field in entity.fields {
             guard let told = stored.extra[field.name] else { continue }
             let value = try IdentityMap.local(db, told, field)
             do {
-                // Deleted here, and the server is not told yet: it has no row, and shows again if the delete comes to nothing.
-                if try !RowWriter(entity).update(db, key.id, [field.name: value]), stored.base == nil,
-                    try Base.hasRemaining(db, key)
-                {
-                    stored.base = RecordState(isLive: true, fields: [:])
+                if waits {
+                    try declare(field.name, value, of: key, db, context)
+                } else {
+                    _ = try RowWriter(entity).update(db, key.id, [field.name: value])
                 }
+                stored.extra[field.name] = nil
             } catch let mismatch as ValueMismatch {
                 try Journal.event(db, .quarantined, key, detail: mismatch.description, at: now)
-                continue
             } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
                 try Journal.event(db, .quarantined, key, detail: error.message, at: now)
-                continue
             }
-            stored.extra[field.name] = nil
-            if stored.base != nil { stored.base?.fields[field.name] = value }
         }
-        try stored.write(db, key)
+        if !waits { try stored.write(db, key) }
+    }
+
+    /// Under what waits it is the base that has the field: what is deleted here, or was made anew, does not show it.
+    private static func declare(
+        _ name: String, _ value: FieldValue, of key: RecordKey, _ db: Database, _ context: ApplyContext
+    ) throws {
+        guard var work = try RecordWork.load(db, key, context.schema, context.deltas) else { return }
+        work.declare(name, value)
+        _ = try work.writeRow(db)
+        try work.writeLog(db)
     }
 }

@@ -18,6 +18,8 @@ struct LastWriters {
     }
 
     private var greatest: [RecordKey: [String: Write]] = [:]
+    /// The create, which is a write of null to each field that it does not name (seed 88928).
+    private var makings: [RecordKey: Write] = [:]
     /// Records about whose fields more than the writes themselves decides: a create of the dead clears fields, and a
     /// clamped stamp is the server's.
     private var unclear: Set<RecordKey> = []
@@ -36,6 +38,10 @@ struct LastWriters {
             let wasKnown = greatest[change.record] != nil || deleted.contains(change.record)
             if effect.isClamped || change.operation == .create && wasKnown { unclear.insert(change.record) }
             if change.operation == .delete { deleted.insert(change.record) }
+            if change.operation == .create {
+                makings[change.record] = Write(
+                    stamp: change.stamp, device: effect.device, sequence: change.sequence, value: .null)
+            }
             for (name, delta) in change.fields where change.operation == .update {  // any order
                 if delta.rule != .lastWriter { ruled[change.record, default: []].insert(name) }
             }
@@ -56,8 +62,9 @@ struct LastWriters {
             (greatest[record.key] ?? [:]).sorted { $0.key < $1.key }.compactMap { name, write in
                 let shown = record.fields[name] ?? .null
                 guard ruled[record.key]?.contains(name) != true else { return nil }
-                return shown.isSame(as: write.value)
-                    ? nil : "\(record.key).\(name) is \(shown), and \(write.value) was written last"
+                let last = makings[record.key].map { $0.isAbove(write) ? $0.value : write.value } ?? write.value
+                return shown.isSame(as: last)
+                    ? nil : "\(record.key).\(name) is \(shown), and \(last) was written last"
             }
         }
     }

@@ -44,6 +44,8 @@ struct Ledger {
     private(set) var absorbed: [String: String] = [:]
     /// Keys that were seen set aside: others may pass them, and their record may be gone when they are tried again.
     private(set) var wasAside: Set<String> = []
+    /// Keys that stood in the queue as creates: an edit is one once the create before it has gone into it.
+    private var creates: Set<String> = []
     /// Keys that an inverse undid, in whatever files.
     private var undone: Set<String> = []
     /// What was taken in, and was not looked for yet in what was sent of who took it in.
@@ -93,6 +95,7 @@ struct Ledger {
                     key: change.key, sequence: change.sequence, record: change.record,
                     operation: [.create, .update, .delete][Int(change.operation)], stamp: .zero))
             if change.state == 4 { wasAside.insert(change.key) }
+            if change.operation == 0 { creates.insert(change.key) }
         }
     }
 
@@ -191,8 +194,9 @@ struct Ledger {
     ) -> Bool {
         guard entry.operation == .delete,
             let create = keys[..<place].last(where: {
-                // One that was made after the backup is another life's (seed 6217).
-                entries[$0]?.operation == .create && fates[$0] != .lostWithTheDevice
+                // One that was made after the backup is another life's (seed 6217), or has gone into an edit that the backup
+                // has (seed 84516).
+                (entries[$0]?.operation == .create || creates.contains($0)) && fates[$0] != .lostWithTheDevice
             }).map(successor),
             !accepted.contains(create) || refused.contains(create), !facts.queue.contains(where: { $0.key == create })
         else { return false }
