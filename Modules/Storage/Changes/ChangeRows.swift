@@ -77,10 +77,14 @@ enum ChangeRows {
             .execute(arguments: [change.record.entity, change.record.id, change.position])
     }
 
-    /// The change whose verdict an inverse waits for (Decision 335); `nil` where it waits for nothing of the kind.
+    /// The change whose verdict an inverse waits for (Decision 335); `nil` where it waits for nothing of the kind, and for what waits
+    /// behind such an inverse and is none itself (seed 91590).
     static func undone(_ db: Database, by change: StoredChange) throws -> String? {
         guard change.state == .blocked else { return nil }
-        let sql = "SELECT blockedBy FROM sync_change WHERE position = ? AND \(waitsForVerdict)"
+        let sql = """
+            SELECT blockedBy FROM sync_change WHERE position = ? AND \(waitsForVerdict)
+            AND key IN (SELECT detail FROM sync_event WHERE kind = 'inverted')
+            """
         return try String.fetchOne(db.cachedStatement(sql: sql), arguments: [change.position])
     }
 

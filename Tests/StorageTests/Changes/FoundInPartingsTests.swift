@@ -369,6 +369,37 @@ struct FoundInPartingsTests {
         #expect(try f.card("votes", "k") == nil)
     }
 
+    @Test("Seed 91590: what waits behind such an inverse is none: it goes on without what is given up under another key")
+    func behindAnInverse() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET votes = votes + 5 WHERE id = 'c1'")
+        let sum = try await f.claim()
+        try await f.settle((sum.keys[0], .unanswered))
+        guard case .inverse(let inverse) = try await f.store.cancel(sum.keys[0]) else {
+            Issue.record("no inverse")
+            return
+        }
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('n', 'N', 'b1')")
+        try f.sql("UPDATE card SET idList = 'n', name = 'moved' WHERE id = 'c1'")
+        let moved = try #require(try f.changes().last?.id)
+        let claim = try await f.claim(ClaimLimits(merges: false))
+        try #require(claim.told == ["update card c1", "create list n"])
+        try await f.settle((claim.keys[0], .unanswered), (claim.keys[1], .refused("forbidden")))
+        try f.sql("UPDATE card SET idList = 'l1' WHERE id = 'c1'")
+        _ = try await f.claim(ClaimLimits(merges: false))
+        func waiting(_ key: String) async throws -> String? {
+            try await f.store.queued().first { $0.change.id == key }?.blockedBy
+        }
+        #expect(try await waiting(inverse) == sum.keys[0])
+        try #require(try await waiting(moved) == sum.keys[0])
+        _ = try await f.store.discard(claim.keys[1])
+        #expect(try await waiting(inverse) == sum.keys[0])
+        let left = try await f.store.queued().map(\.change).filter { $0.record.entity == "card" }
+        #expect(!left.contains { $0.id == moved })
+        #expect(left.contains { $0.fields.keys.sorted() == ["name"] && $0.fields["name"]?.new == "moved" })
+    }
+
     /// A list whose create was refused, and a card that was made in it since.
     private func refusedList(_ code: String = "forbidden") async throws -> Fixture {
         let f = try Fixture()
