@@ -17,6 +17,7 @@ import Testing
         server = ModelBackend { ModelServer(schema: schema, clock: clock, dataset: "d-\($0)", pageLimit: 100) }
         record = Record(executor: executor, keepsLines: true, onLine: nil)
         network = DeviceNetwork(device: 0, server: server, clock: executor.clock, record: record)
+        network.begin(1)
     }
 
     @Test("A request that its device gave up on arrives after a later one, and takes effect then")
@@ -60,7 +61,7 @@ import Testing
     func otherDeployment() throws {
         network.faults[2] = .otherDeployment
         var heard = 0
-        network.onAnswer = { _, _ in heard += 1 }
+        network.onAnswer = { _, _, _ in heard += 1 }
         let first = try answer(request("b-1", 1))
         #expect(heard == 1)
         var second = request("b-2", 2)
@@ -102,6 +103,46 @@ import Testing
         #expect(try failed(request("b-1", 1)) == nil)
     }
 
+    @Test(
+        "PRC-11 two processes that sync one file at once are found, and not where the first one stands still or is dead",
+        arguments: [(stands: false, dies: false), (true, false), (false, true)])
+    func twoProcesses(stands: Bool, dies: Bool) throws {
+        network.begin(2)
+        network.isAtWork = { _ in !stands }
+        network.faults[1] = .latency(there: 1_000, back: 0)
+        let first = network.port(of: 1)
+        let second = network.port(of: 2) { [network] in if dies { network.end(1) } }
+        let (one, two) = (request("b-1", 1), request("b-2", 2))
+        try executor.complete {
+            async let late = try? first.exchange(one)
+            async let answer = second.exchange(two)
+            _ = try await (late, answer)
+        }
+        #expect(record.violations.map(\.invariant) == (stands || dies ? [] : ["lease"]))
+        // One after the other they may.
+        _ = try executor.complete { try await second.exchange(two) }
+        #expect(record.violations.count == (stands || dies ? 0 : 1))
+    }
+
+    @Test(
+        "PRC-11 what was settled by a process that has taken the file over is not sent again by the one that stood still",
+        arguments: [false, true])
+    func overtaken(isOvertaken: Bool) throws {
+        var lease: Int64 = 1
+        network.lease = {
+            if isOvertaken { lease += 1 }
+            return lease
+        }
+        #expect(try failed(request("b-1", 1)) == nil)
+        var settling = request("b-2", 2)
+        settling.settled = 1
+        #expect(try failed(settling) == nil)
+        var again = request("b-1", 1)
+        again.settled = 1
+        #expect(try answer(again).results.map(\.verdict.name) == ["rejected/expired"])
+        #expect(record.violations.map(\.invariant) == (isOvertaken ? [] : ["I1"]))
+    }
+
     // MARK: Helpers
 
     private var names: [String] { server.records(of: SimulatedDevice.account).map(\.key.id).sorted() }
@@ -118,7 +159,7 @@ import Testing
     }
 
     private func answer(_ request: ExchangeRequest) throws -> ExchangeAnswer {
-        let port = network.port()
+        let port = network.port(of: 1)
         return try executor.complete { try await port.exchange(request) }
     }
 

@@ -165,7 +165,9 @@ import Testing
         try store.database.close()
     }
 
-    @Test("Seed 84516: a delete ends with the refused create that a backup has as an edit, which the create had gone into")
+    @Test(
+        "Seed 84516: a delete ends with the refused create that a backup has as an edit, which the create had gone into"
+    )
     func createWithinAnEdit() throws {
         let (folder, store, schema) = try fresh()
         defer { folder.remove() }

@@ -68,6 +68,27 @@ private func options(keepsTrace: Bool = false, bug: PlantedBug? = nil) throws ->
         #expect(messages.contains { $0.hasSuffix("by its map nothing") })
     }
 
+    @Test(
+        "PRC-11 two processes have one file, and one takes over what the other let stand; a lease that is none is found"
+    )
+    func secondProcess() throws {
+        let seeds: [UInt64] = [130, 159, 444, 578, 673]
+        var takenOver = 0
+        for seed in seeds where takenOver == 0 {
+            let report = try Simulation.run(seed: seed, try options())
+            #expect(report.violations.isEmpty)
+            #expect(report.coverage[.secondProcess, default: 0] > 0)
+            takenOver += report.coverage[.leaseTakenOver, default: 0]
+        }
+        #expect(takenOver > 0)
+        let found = try ([67, 78, 231, 247, 330] as [UInt64]).contains { seed in
+            try Simulation.run(seed: seed, try options(bug: .leaseIgnored)).violations.contains {
+                $0.invariant == "lease"
+            }
+        }
+        #expect(found)
+    }
+
     @Test("I1 what was merged away and is not sent is found")
     func mergedAway() throws {
         let found = try ([2, 1, 3, 5, 6, 7, 8, 9] as [UInt64]).first { seed in

@@ -136,7 +136,8 @@ final class Record: @unchecked Sendable {
     }
 
     /// An answer leaves the server.
-    func heard(_ answer: ExchangeAnswer, of request: ExchangeRequest, device: Int) {
+    /// - Parameter isOvertaken: the request is of a process that stood still, and another one has settled it since, perhaps.
+    func heard(_ answer: ExchangeAnswer, of request: ExchangeRequest, device: Int, isOvertaken: Bool = false) {
         onVerdicts(answer.results.filter(\.isLastWord).map(\.changeID), device)
         for result in answer.results {
             switch result.verdict {
@@ -186,7 +187,9 @@ final class Record: @unchecked Sendable {
                     violate("I2", "device \(device): \(rejection.message)")
                 }
                 // A device that settled a sequence does not use it again, for whatever change.
-                if rejection.code == .invalid || rejection.code == .expired && change?.deviceID == nil {
+                if rejection.code == .invalid
+                    || rejection.code == .expired && change?.deviceID == nil && !isOvertaken
+                {
                     violate(
                         "I1", "device \(device) uses a sequence again: \(rejection.message), \(result.changeID)")
                 }
@@ -301,6 +304,8 @@ public enum Situation: String, Sendable, Hashable, CaseIterable {
     case unreadableDisk = "a read that the disk refused"
     case failedOpening = "an opening at which the disk failed"
     case lockedFile = "a file locked by another process"
+    case secondProcess = "two processes with one file"
+    case leaseTakenOver = "a lease taken over from a process that stood still"
     case newEpochWithFullQueue = "a new epoch with a full queue"
     case serverRestored = "a server restored from a backup"
     case serverCrashAtStatement = "a server killed between two statements"

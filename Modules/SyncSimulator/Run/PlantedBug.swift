@@ -94,6 +94,9 @@ public enum PlantedBug: String, Sendable, Hashable, CaseIterable {
     /// It is not looked at.
     case namesIgnored
 
+    /// Who syncs a file keeps no other process from it.
+    case leaseIgnored
+
     /// Who signs out leaves everything behind.
     case wipeForgotten
     /// A device does not notice that its files are another one's.
@@ -136,6 +139,11 @@ public enum PlantedBug: String, Sendable, Hashable, CaseIterable {
             """
             CREATE TRIGGER IF NOT EXISTS planted AFTER INSERT ON sync_identity
             BEGIN DELETE FROM sync_identity WHERE entity = NEW.entity AND id = NEW.id; END
+            """
+        case .leaseIgnored:
+            """
+            CREATE TRIGGER IF NOT EXISTS planted AFTER UPDATE OF holder ON sync_lease
+            BEGIN UPDATE sync_lease SET holder = NULL, expires = NULL; END
             """
         case .versionsNotMoved:
             """

@@ -89,8 +89,17 @@ public struct FaultTape: Sendable {
         case scopes(device: Int, pick: UInt64?)
         /// The user moves something that is directly under a root to another one.
         case move(device: Int, record: UInt64)
+        /// Another process of the app has the device's files open for so long beside the one that lives, may stand still amid a
+        /// request, and is killed at its end or ends in order.
+        case secondProcess(device: Int, milliseconds: Int64, stands: Standing?, isKilled: Bool)
         /// The server fails for so long, whatever it is asked.
         case storm(Storm, milliseconds: Int64)
+    }
+
+    /// A process stands still for so long, from one of its requests on.
+    public struct Standing: Sendable, Hashable {
+        let request: Int
+        let milliseconds: Int64
     }
 
     public enum Fault: Sendable, Hashable {
@@ -144,6 +153,7 @@ public struct FaultTape: Sendable {
         faults += StormTape(seed: seed, duration: duration).faults
         faults += Self.cloneFaults(seed, devices, duration)
         faults += Self.diskFaults(seed, devices)
+        faults += Self.secondProcessFaults(seed, devices, duration)
         entries = faults.enumerated().map { Entry(number: $0.offset, fault: $0.element) }
     }
 

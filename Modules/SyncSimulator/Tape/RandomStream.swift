@@ -25,6 +25,8 @@ enum RandomStream: UInt64, CaseIterable {
     case lateArrivals = 15
     /// Whether the server makes its own ids, and who knows.
     case naming = 16
+    /// Other processes of an app with the same files.
+    case secondProcesses = 17
     /// Which device is copied, and when.
     case clones = 31
     /// Disks that fail below SQLite.

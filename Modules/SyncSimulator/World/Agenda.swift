@@ -11,6 +11,7 @@ struct Agenda {
         case signIn(device: Int)
         case signBack(device: Int)
         case calm
+        case second(SecondProcess.Event, device: Int, number: Int)
     }
 
     /// By time, then by the order in which they were put in.

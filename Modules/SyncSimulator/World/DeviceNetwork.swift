@@ -21,15 +21,21 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
     private(set) var lastWhole: Duration?
     /// What it proves with who it is.
     let tokens = DeviceTokens()
-    /// Nothing leaves a dead process; the number of the living one.
-    var generation = 0
+    /// Nothing leaves a dead process; the numbers of the living ones.
+    private(set) var living: Set<Int> = []
     private(set) var requests = 0
     /// Requests that the network still holds: copies, and such as nobody waits for any more.
     private var kept: [Kept] = []
     /// The number of the newest request with changes that arrived.
     private var newestArrived = 0
     /// Sees each answer that came through to the engine.
-    var onAnswer: (ExchangeAnswer, ExchangeRequest) -> Void = { _, _ in }
+    var onAnswer: (ExchangeAnswer, ExchangeRequest, _ isOvertaken: Bool) -> Void = { _, _, _ in }
+    /// Whether a process goes on with what it began, so that nobody may take the file over.
+    var isAtWork: (_ process: Int) -> Bool = { _ in true }
+    /// Who waits for an answer.
+    private var askingProcesses: Set<Int> = []
+    /// Which lease of its file is taken just now, where several processes have that.
+    var lease: () -> Int64? = { nil }
     /// Sees the records that the engine reads of the pages of such answers.
     var onRecords: ([ServerRecord]) -> Void = { _ in }
     /// Sees each request that came to nothing, before the engine hears of it.
@@ -62,28 +68,42 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
         }
     }
 
-    /// The network as one process sees it; a process that died gets nothing through.
-    func port() -> Port { Port(network: self, generation: generation, account: account) }
+    func begin(_ process: Int) { living.insert(process) }
+    func end(_ process: Int) { living.remove(process) }
+    func endAll() { living = [] }
 
-    struct Port: Exchange {
+    /// The network as one process sees it; a process that died gets nothing through.
+    /// - Parameter onRequest: hears of each request before it leaves.
+    func port(of process: Int, onRequest: @escaping () -> Void = {}) -> Port {
+        Port(network: self, process: process, account: account, onRequest: onRequest)
+    }
+
+    struct Port: Exchange, @unchecked Sendable {
+        // Sendable: used by the one thread that drives the executor.
         let network: DeviceNetwork
-        let generation: Int
+        let process: Int
         let account: String
+        let onRequest: () -> Void
+        private var isAlive: Bool { network.living.contains(process) }
+
         func exchange(_ request: ExchangeRequest) async throws(ExchangeFailure) -> ExchangeAnswer {
-            guard generation == network.generation else { throw .unreachable }
+            guard isAlive else { throw .unreachable }
+            onRequest()
+            let sender = Sender(account: account, device: network.device, process: process, lease: network.lease())
+            network.leaves(sender)
+            defer { network.askingProcesses.remove(process) }
             var answer: ExchangeAnswer
-            do { answer = try await network.exchange(request, by: account) } catch {
-                if generation == network.generation { network.onFailure(network.ids.request(request)) }
+            do { answer = try await network.exchange(request, by: sender) } catch {
+                if isAlive { network.onFailure(network.ids.request(request)) }
                 throw error
             }
-            guard generation == network.generation else { throw .unreachable }
+            guard isAlive else { throw .unreachable }
             // What another deployment says, nobody here was told.
             guard !answer.isForeign(to: request) else { return answer }
             if !answer.hasMore { network.lastWhole = network.clock.now.elapsed }
-            network.onAnswer(network.ids.verdicts(answer, of: request), network.ids.request(request))
-            answer.page = HeardPage(page: answer.page) { [network, generation] in
-                if generation == network.generation { network.onRecords($0.map(network.ids.record)) }
-            }
+            network.onAnswer(
+                network.ids.verdicts(answer, of: request), network.ids.request(request), network.isOvertaken(sender))
+            answer.page = HeardPage(page: answer.page) { if isAlive { network.onRecords($0.map(network.ids.record)) } }
             return answer
         }
         func close() async {}
@@ -92,11 +112,33 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
     func close() async {}
 
     func exchange(_ request: ExchangeRequest) async throws(ExchangeFailure) -> ExchangeAnswer {
-        try await exchange(request, by: account)
+        try await exchange(request, by: Sender(account: account, device: device, process: 0, lease: lease()))
     }
 
+    /// Who sends a request.
+    private struct Sender {
+        let account: String
+        let device: Int
+        let process: Int
+        /// The lease under which it leaves.
+        let lease: Int64?
+        /// Each process has connections of its own.
+        var connection: Int { process > SecondProcess.firstNumber ? device + SecondProcess.firstNumber : device }
+    }
+
+    /// One process syncs a file at a time, unless the other stands still.
+    private func leaves(_ sender: Sender) {
+        if askingProcesses.contains(where: { $0 != sender.process && living.contains($0) && isAtWork($0) }) {
+            record.violate("lease", "device \(device): two processes sync one file at once")
+        }
+        askingProcesses.insert(sender.process)
+    }
+
+    /// Whether another process has taken the file over since.
+    private func isOvertaken(_ sender: Sender) -> Bool { sender.lease != lease() }
+
     private func exchange(
-        _ request: ExchangeRequest, by account: String
+        _ request: ExchangeRequest, by sender: Sender
     ) async throws(ExchangeFailure) -> ExchangeAnswer {
         requests += 1
         let number = requests
@@ -113,10 +155,10 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
             do { isValid = try await tokens.present() } catch { isValid = false }
             guard isValid else { throw .status(401, code: "unauthorized", retryAfter: nil) }
         }
-        if let storm { return try await suffer(storm, request, number, by: account) }
-        guard let fault = faults[number] else { return try await deliver(request, number, by: account) }
+        if let storm { return try await suffer(storm, request, number, by: sender) }
+        guard let fault = faults[number] else { return try await deliver(request, number, by: sender) }
         record.note("device \(device) request \(number) \(fault)")
-        return try await suffer(fault, request, number, by: account)
+        return try await suffer(fault, request, number, by: sender)
     }
 
     private func arrived(_ request: ExchangeRequest, _ number: Int) {
@@ -124,53 +166,53 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
     }
 
     private func suffer(
-        _ storm: FaultTape.Storm, _ request: ExchangeRequest, _ number: Int, by account: String
+        _ storm: FaultTape.Storm, _ request: ExchangeRequest, _ number: Int, by sender: Sender
     ) async throws(ExchangeFailure) -> ExchangeAnswer {
         switch storm {
         case .status(let status, let retryAfter): throw .status(status, code: nil, retryAfter: retryAfter)
         case .timeOut(let isDone):
-            if isDone { lose(try await deliver(request, number, by: account)) }
+            if isDone { lose(try await deliver(request, number, by: sender)) }
             try await wait(60_000)
             throw ExchangeFailure(kind: .network, message: "no answer in 60 s", reachedServer: true)
         }
     }
 
     private func suffer(
-        _ fault: FaultTape.RequestFault, _ request: ExchangeRequest, _ number: Int, by account: String
+        _ fault: FaultTape.RequestFault, _ request: ExchangeRequest, _ number: Int, by sender: Sender
     ) async throws(ExchangeFailure) -> ExchangeAnswer {
         switch fault {
         case .latency(let there, let back):
             if there + back > 0 { record.struck(fault.name) }
             try await wait(there)
-            let answer = try await deliver(request, number, by: account)
+            let answer = try await deliver(request, number, by: sender)
             try await wait(back)
             return answer
         case .lostRequest:
             record.struck(fault.name)
             throw ExchangeFailure(kind: .network, message: "the request was lost", reachedServer: false)
         case .lostAnswer:
-            let answer = try await deliver(request, number, by: account)
+            let answer = try await deliver(request, number, by: sender)
             record.struck(fault.name)
             lose(answer)
             throw ExchangeFailure(
                 kind: .network, message: "the connection died", reachedServer: true, isBrokenOff: true)
         case .duplicated:
-            _ = try await deliver(request, number, by: account)
+            _ = try await deliver(request, number, by: sender)
             record.struck(fault.name)
-            return try await deliver(request, number, by: account)
+            return try await deliver(request, number, by: sender)
         case .replayedLater(let milliseconds):
-            keep(request, for: milliseconds, account)
-            return try await deliver(request, number, by: account)
+            keep(request, for: milliseconds, sender.account)
+            return try await deliver(request, number, by: sender)
         case .arrivesLate(let milliseconds, let patience):
             record.struck(fault.name)
-            keep(request, for: patience + milliseconds, account, first: number)
+            keep(request, for: patience + milliseconds, sender.account, first: number)
             try await wait(patience)
             throw ExchangeFailure(kind: .network, message: "no answer in \(patience) ms", reachedServer: true)
         case .status(let status, let retryAfter):
             record.struck(fault.name)
             throw .status(status, code: nil, retryAfter: retryAfter)
         case .missingVerdicts(let bits):
-            var answer = try await deliver(request, number, by: account)
+            var answer = try await deliver(request, number, by: sender)
             let before = answer.results.count
             answer.results = answer.results.enumerated().filter {
                 bits >> UInt64($0.offset % 64) & 1 == 0
@@ -184,19 +226,19 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
         case .shortPage(let limit):
             var shorter = request
             shorter.limit = limit
-            let answer = try await deliver(shorter, number, by: account)
+            let answer = try await deliver(shorter, number, by: sender)
             if answer.hasMore {
                 record.struck(fault.name)
                 record.cover(.severalPages)
             }
             return answer
         case .backoff(let seconds):
-            var answer = try await deliver(request, number, by: account)
+            var answer = try await deliver(request, number, by: sender)
             answer.backoffSeconds = seconds
             if seconds > 0 { record.struck(fault.name) }
             return answer
         case .foreignEpoch:
-            var answer = try await deliver(request, number, by: account)
+            var answer = try await deliver(request, number, by: sender)
             guard request.epoch != nil else { return answer }
             answer.epoch += "-foreign"
             // Another history has other records and other versions.
@@ -206,27 +248,27 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
             record.cover(.foreignAnswer)
             return answer
         case .foreignDataset:
-            guard request.dataset != nil else { return try await deliver(request, number, by: account) }
+            guard request.dataset != nil else { return try await deliver(request, number, by: sender) }
             record.struck(fault.name)
             throw ExchangeFailure(
                 kind: .history, status: 409, code: "otherDataset", message: "another data set",
                 reachedServer: true)
         case .otherDeployment:
             guard let known = request.dataset, let epoch = request.epoch else {
-                return try await deliver(request, number, by: account)
+                return try await deliver(request, number, by: sender)
             }
             record.struck(fault.name)
             record.cover(.otherDeployment)
             return Self.answerOfCopy(to: request, dataset: known + "-staging", epoch: epoch)
         case .wire(let wire) where !server.answersInBytes:
-            lose(try await deliver(request, number, by: account))
+            lose(try await deliver(request, number, by: sender))
             // Where no bytes come back, none can be spoiled.
             record.struck(FaultTape.RequestFault.lostAnswer.name)
             // A transport lets nothing of it through: for the engine there was no answer.
             throw ExchangeFailure(kind: .network, message: wire.rawValue, reachedServer: true)
         case .wire(let wire):
             let answer: ExchangeAnswer
-            do { answer = try await deliver(request, number, by: account, wire: wire) } catch {
+            do { answer = try await deliver(request, number, by: sender, wire: wire) } catch {
                 // What the server itself refuses has no answer to be spoilt; one that is none is of a 200, or of nothing.
                 if error.kind != .history, error.status ?? 200 == 200 { record.struck(fault.name) }
                 throw error
@@ -295,15 +337,17 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
     }
 
     private func deliver(
-        _ request: ExchangeRequest, _ number: Int, by account: String, wire: FaultTape.WireFault? = nil
+        _ request: ExchangeRequest, _ number: Int, by sender: Sender, wire: FaultTape.WireFault? = nil
     ) async throws(ExchangeFailure) -> ExchangeAnswer {
         arrived(request, number)
         do {
             var answer = try await server.answer(
-                request, device: device, account: account, tokens: tokens, wire: wire)
+                request, device: sender.connection, account: sender.account, tokens: tokens, wire: wire)
             record.note("answer \(answer.summary)")
             try detail(&answer)
-            record.heard(ids.verdicts(answer, of: request), of: ids.request(request), device: device)
+            record.heard(
+                ids.verdicts(answer, of: request), of: ids.request(request), device: device,
+                isOvertaken: isOvertaken(sender))
             for result in answer.results
             where result.isDuplicate && unheard.remove(result.changeID) != nil {
                 record.cover(.duplicateAfterLostAnswer)

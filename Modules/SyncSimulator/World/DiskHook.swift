@@ -124,13 +124,16 @@ final class DiskHook: @unchecked Sendable {
 /// Lets no commit of a dead process go through: it gets the code, and the transaction is rolled back.
 final class CommitFailer: TransactionObserver, Sendable {
     private let hook: DiskHook
-    init(_ hook: DiskHook) { self.hook = hook }
+    private let life: SecondProcess.Life?
+
+    /// - Parameter life: of a process that may die alone.
+    init(_ hook: DiskHook, _ life: SecondProcess.Life? = nil) { (self.hook, self.life) = (hook, life) }
 
     /// It wants commits only, and those come to every observer.
     func observes(eventsOfKind eventKind: DatabaseEventKind) -> Bool { false }
     func databaseDidChange(with event: DatabaseEvent) {}
     func databaseWillCommit() throws {
-        guard hook.isDead, !hook.isClearing else { return }
+        guard hook.isDead && !hook.isClearing || life?.isDead == true else { return }
         throw DatabaseError(resultCode: .SQLITE_IOERR, message: "the process is dead")
     }
     func databaseDidCommit(_ db: Database) {}

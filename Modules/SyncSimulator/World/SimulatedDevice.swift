@@ -20,7 +20,7 @@ final class SimulatedDevice {
     let ids: SeededIDs
     private let executor: SeededExecutor
     private let seed: UInt64
-    private let record: Record
+    let record: Record
     private let options: SimulationOptions
     private let limits: RequestLimits
     private let canonical: CanonicalIDs
@@ -34,6 +34,16 @@ final class SimulatedDevice {
     private(set) var generation = 0
     private(set) var process: Process?
     var isSuspended = false
+    /// By a jump of its clock a lease may end at any time.
+    var hasJumped = false
+    /// Another process of the app that has the files open, too.
+    var second: SecondProcess?
+    /// Counts them.
+    private var seconds = 0
+    /// Whether the user is at that one just now, where it lives.
+    var usesSecond = false
+    /// Sees the second process, with its number, come to stand still.
+    var onStanding: (FaultTape.Standing, Int) -> Void = { _, _ in }
     /// The files at the moment of the kill that nobody has dealt with yet.
     private(set) var picture: [String: Data]?
     /// How often the system was started.
@@ -69,6 +79,20 @@ final class SimulatedDevice {
         let box: Flag
         let calls: Calls
         let watch: BreakerWatch
+
+        /// It stands still.
+        func hold() {
+            lane.hold()
+            storeLane.hold()
+        }
+
+        func release() {
+            lane.release()
+            storeLane.release()
+        }
+
+        /// Rows that it has changed.
+        var changes: Int { store.database.writeWithoutTransaction { $0.totalChangesCount } }
     }
 
     /// What users have called and nobody waits for; ends with its process.
@@ -123,6 +147,8 @@ final class SimulatedDevice {
         ids = SeededIDs(seed: SeededGenerator.mixed(seed, UInt64(1_000 + index)))
         hook.note = { [record] text in record.note("device \(index) \(text)") }
         hook.onCrash = { [weak self] in self?.takePicture() }
+        network.isAtWork = { [unowned self] in isAtWork($0) }
+        network.lease = { [unowned self] in seconds > 0 ? lease?.generation : nil }
         DiskShim.put(hook, under: folder.databasePath)
     }
 
@@ -130,6 +156,13 @@ final class SimulatedDevice {
 
     /// The process is dead and has not been followed by another.
     var isDead: Bool { hook.isDead }
+    /// Whether any process has the files open.
+    var isOpen: Bool { process != nil || second != nil }
+    /// The process that does what the user asks for; `nil` where it stands still.
+    var hand: Process? {
+        if usesSecond, let second { return second.stands ? nil : second.process }
+        return isSuspended ? nil : process
+    }
 
     static let account = "user"
     /// Who is signed in.
@@ -176,10 +209,32 @@ final class SimulatedDevice {
     func start() throws {
         generation += 1
         hook.revive(isUpgrade: declared.map { $0 != installed } ?? false)
-        network.generation = generation
-        let lane = executor.lane("device \(index).\(generation)")
-        let storeLane = executor.lane("store \(index).\(generation)")
-        let mixed = SeededGenerator.mixed(seed, UInt64(index * 1_000 + generation))
+        network.end(generation - 1)
+        process = try open("", generation, life: nil)
+        record.note("device \(index) starts")
+    }
+
+    /// Another process of the app opens the files, and starts an engine.
+    /// - Throws: what the store threw.
+    func startSecond(_ standing: FaultTape.Standing?) throws -> SecondProcess {
+        seconds += 1
+        let life = SecondProcess.Life()
+        // Its keys and ids are of other numbers than those of any process that comes after another.
+        let process = try open("second ", SecondProcess.firstNumber + seconds, life: life)
+        let second = SecondProcess(number: seconds, process: process, life: life, standing: standing)
+        self.second = second
+        record.note("device \(index) has a second process")
+        return second
+    }
+
+    /// - Parameters:
+    ///   - number: of the process, by which its keys and its chance are others.
+    ///   - life: of one that may die alone.
+    private func open(_ name: String, _ number: Int, life: SecondProcess.Life?) throws -> Process {
+        network.begin(number)
+        let lane = executor.lane("\(name)device \(index).\(number)")
+        let storeLane = executor.lane("\(name)store \(index).\(number)")
+        let mixed = SeededGenerator.mixed(seed, UInt64(index * 1_000 + number))
         var configuration = StoreConfiguration()
         configuration.busyTimeout = 0
         configuration.installToken = nil
@@ -190,7 +245,9 @@ final class SimulatedDevice {
         configuration.executor = storeLane
         configuration.systemStart = options.bug == .powerLossUnnoticed ? nil : "start \(boot)"
         configuration.readsByWriter = options.readsByWriter
-        configuration.statementHook = { [hook] sql in hook.statement(sql) }
+        configuration.statementHook = { [hook] sql in
+            life?.isDead == true ? sql().hasPrefix("ROLLBACK") : hook.statement(sql)
+        }
         let store = try Store(
             path: folder.databasePath, schema: installed, account: account, configuration: configuration
         )
@@ -199,18 +256,20 @@ final class SimulatedDevice {
         // The first opening after a start of the system is committed with a sync.
         if openedAt != boot { noteSynced(all: true) }
         openedAt = boot
-        if let planted = options.bug?.sql {
+        if life == nil, let planted = options.bug?.sql {
             hook.isClearing = true
             defer { hook.isClearing = false }
             try store.database.write { try $0.execute(sql: planted) }
         }
-        store.database.add(transactionObserver: CommitFailer(hook), extent: .databaseLifetime)
+        store.database.add(transactionObserver: CommitFailer(hook, life), extent: .databaseLifetime)
         let stall = StallingClock.Switch()
         let watch = BreakerWatch(patience, clock: executor.clock, record: record)
         let engine = SyncEngine(
-            store: store, exchange: way(to: store, stall),
+            store: store, exchange: way(to: store, of: number, stall),
             deltas: options.deltas,
-            configuration: EngineConfiguration(breaker: patience.breaker),
+            configuration: life == nil
+                ? EngineConfiguration(breaker: patience.breaker)
+                : EngineConfiguration(process: SecondProcess.systemNumber, breaker: patience.breaker),
             policy: UploadPolicy(limits: ClaimLimits(maxChanges: limits.ofDevices)),
             wallClock: wallClock, clock: options.clock(executor.clock, stall),
             randomness: SeededRandomness(seed: mixed ^ 1),
@@ -221,17 +280,21 @@ final class SimulatedDevice {
             do { try await engine.run() } catch { record.violate("engine", "device \(index): \(error)") }
             flag.isSet = true
         }
-        process = Process(
+        return Process(
             store: store, engine: engine, lane: lane, storeLane: storeLane, run: run, box: flag,
             calls: Calls(), watch: watch)
-        record.note("device \(index) starts")
     }
 
     /// The way to the server, by which records are named as on this device.
-    private func way(to store: Store, _ stall: StallingClock.Switch) -> any Exchange {
-        let exchange = options.disturbed(network.port(), stall)
+    private func way(to store: Store, of number: Int, _ stall: StallingClock.Switch) -> any Exchange {
+        let exchange = options.disturbed(port(of: number), stall)
         guard let waits = options.naming(seed) else { return exchange }
         return IDTranslatingExchange(exchange, schema: installed, translation: store, waits: waits)
+    }
+
+    private func port(of number: Int) -> DeviceNetwork.Port {
+        guard number > SecondProcess.firstNumber else { return network.port(of: number) }
+        return network.port(of: number) { [unowned self] in secondSends() }
     }
 
     /// Kills the process where it stands.
@@ -241,7 +304,7 @@ final class SimulatedDevice {
         noteSynced()
         do { picture = try folder.photograph() } catch { record.violate("simulator", "\(error)") }
         // Nothing of the doomed code reaches the network any more.
-        network.generation = -1
+        network.endAll()
     }
 
     /// Changes what the dead process leaves of a file.
@@ -255,6 +318,7 @@ final class SimulatedDevice {
     /// Clears away what a dead process left in memory, and makes the files what they were when it died.
     func bury() {
         unlock()
+        endSecond()
         if let process { end(process) }
         process = nil
         do {
@@ -277,7 +341,7 @@ final class SimulatedDevice {
     }
 
     private func endRun(_ process: Process) {
-        resume()
+        if process.box === self.process?.box { resume() } else { process.release() }
         process.run.cancel()
         process.calls.cancel()
         // What a call still does, it does on an open file.
@@ -287,6 +351,19 @@ final class SimulatedDevice {
         } else if !process.calls.areOver {
             record.violate("engine", "a call of device \(index)'s app did not end when it was cancelled")
         }
+    }
+
+    /// Ends the second process, in order or where it stands; it may be there or not.
+    func endSecond(killed isKilled: Bool = false) {
+        guard let second else { return }
+        if isKilled {
+            second.life.isDead = true
+            network.end(SecondProcess.firstNumber + second.number)
+        }
+        end(second.process)
+        network.end(SecondProcess.firstNumber + second.number)
+        self.second = nil
+        record.note("device \(index)'s second process \(isKilled ? "is killed" : "ends")")
     }
 
     private func end(_ process: Process) {
@@ -330,14 +407,12 @@ final class SimulatedDevice {
     // MARK: Standing still
 
     func suspend() {
-        process?.lane.hold()
-        process?.storeLane.hold()
+        process?.hold()
         isSuspended = true
     }
 
     func resume() {
-        process?.lane.release()
-        process?.storeLane.release()
+        process?.release()
         isSuspended = false
     }
 
@@ -371,8 +446,8 @@ final class SimulatedDevice {
     /// What its tables say; `nil` if the process is not alive.
     func facts() -> DeviceFacts? {
         guard let process else { return nil }
-        // Nobody else writes into a living device's file; SQLite counts each row that its one writer changes.
-        let changes = process.store.database.writeWithoutTransaction { $0.totalChangesCount }
+        // Nobody but its processes writes into a living device's file; SQLite counts each row that a connection changes.
+        let changes = process.changes + seconds * 1_000_000 + (second?.process.changes ?? 0)
         if let known, known.generation == generation, known.changes == changes, !isDead { return known.facts }
         wasChecked = false
         let facts = read { try DeviceFacts($0, schema, &parsed, canonical) }

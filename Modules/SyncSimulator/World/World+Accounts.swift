@@ -47,6 +47,7 @@ extension World {
     /// - Returns: whether it went; a device that dies over it, or whose disk fails, may have done it all the same.
     private func wipe(_ index: Int) -> Bool {
         let device = devices[index]
+        endSecond(index)
         let facts = device.facts()
         let shown = facts?.rows.rows.keys.map(\.id) ?? []  // any order: they are looked for together
         let ids = ledgers[index].byRecord.keys.map(\.id) + shown  // any order: as above

@@ -21,6 +21,7 @@ extension World {
             device.hook.heal()
             device.unlock()
             device.resume()
+            endSecond(device.index)
             update(device.index)
             start(device.index)
             signBack(device.index)

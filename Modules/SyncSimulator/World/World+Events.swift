@@ -19,6 +19,7 @@ extension World {
         case .signBack(let device): signBack(device)
         case .unpause(let device): unpause(device)
         case .calm: calm()
+        case .second(let event, let device, let number): perform(event, of: number, on: device)
         }
     }
 
@@ -29,7 +30,7 @@ extension World {
         _ index: Int, _ body: @escaping @Sendable (SimulatedDevice.Process) async throws -> T
     ) -> T? {
         let device = devices[index]
-        guard let process = device.process, !device.isSuspended, !device.isDead else { return nil }
+        guard let process = device.hand, !device.isDead else { return nil }
         let struck = device.hook.timesStruck
         do {
             let result = try executor.complete(until: executor.clock.now) { try await body(process) }
@@ -65,10 +66,11 @@ extension World {
     private func perform(_ step: WorkloadTape.Step) {
         let index = device(of: step)
         let device = devices[index]
-        guard device.process != nil, !device.isSuspended, !device.isDead else { return }
+        device.usesSecond = device.second != nil && step.number % 2 == 0
+        defer { device.usesSecond = false }
+        guard device.process != nil, let hand = device.hand, !device.isDead else { return }
         switch step.action {
-        case .syncNow:
-            if let process = device.process { process.calls.syncNow(process) }
+        case .syncNow: hand.calls.syncNow(hand)
         case .cancel(let number): cancel(index, number)
         case .retry(let number): repair(index, number, discards: false)
         case .discard(let number): repair(index, number, discards: true)
@@ -300,6 +302,7 @@ extension World {
             agenda.add(.online(device: index), at: now + milliseconds)
         case .clockJump(let index, let milliseconds):
             devices[index].wallClock.advance(milliseconds: milliseconds)
+            devices[index].hasJumped = true
             record.cover(.clockJump)
             if milliseconds != 0 { record.struck("clock jump") }
         case .lockedFile(let index, let milliseconds):
@@ -335,6 +338,8 @@ extension World {
             if server.forgetTombstones() { record.struck("forgotten tombstones") }
         case .deviceBackup(let index): backUp(index)
         case .restoredDevice(let index): restore(index)
+        case .secondProcess(let index, let milliseconds, let stands, let isKilled):
+            openSecond(index, for: milliseconds, standing: stands, isKilled: isKilled)
         case .clonedDevice(let index, let rests, let keepsNote): clone(index, rests: rests, keepsNote: keepsNote)
         }
     }
@@ -347,6 +352,7 @@ extension World {
         record.note("device \(index) is updated")
         record.cover(.mixedSchemas)
         record.struck("older app")
+        endSecond(index)
         guard device.process != nil, !device.isDead else { return }
         device.stop()
         start(index)
@@ -391,6 +397,7 @@ extension World {
         guard device.backup != nil, device.backupAccount == device.account, device.process != nil, !device.isDead else {
             return
         }
+        endSecond(index)
         device.stop()
         do { try device.restoreBackup() } catch { return record.violate("simulator", "\(error)") }
         start(index)

@@ -140,11 +140,20 @@ final class World {
         ledgers.append(Ledger())
         memories.append(Memory())
         vanishings.append(Vanishings())
-        device.network.onAnswer = { [unowned self] answer, request in
+        device.network.onAnswer = { [unowned self] answer, request, isOvertaken in
+            var answer = answer
+            // Of what another process has settled meanwhile nobody hears any more.
+            if isOvertaken {
+                let waiting = Set(self.devices[index].facts()?.queue.map(\.key) ?? [])
+                answer.results.removeAll { !waiting.contains($0.changeID) }
+            }
             self.memories[index].heard(answer, of: request)
             self.hears(answer.results.compactMap(\.verdict.record), index)
             let missing = Set(answer.results.lazy.filter(\.isNotFound).map(\.changeID))
             self.vanishings[index].missed(request.changes.lazy.filter { missing.contains($0.id) }.map(\.record))
+        }
+        device.onStanding = { [unowned self] standing, number in
+            self.agenda.add(.second(.goesOn, device: index, number: number), at: self.now + standing.milliseconds)
         }
         device.network.onRecords = { [unowned self] in self.hears($0, index) }
         device.network.onFailure = { [unowned self] request in
@@ -272,7 +281,7 @@ final class World {
     func run(until milliseconds: Int64) {
         while true {
             let end = executor.run(until: .init(.milliseconds(milliseconds)), maxJobs: 2_000_000) {
-                isRunaway || devices.contains { $0.isDead && $0.process != nil }
+                isRunaway || devices.contains { $0.isDead && $0.isOpen }
             }
             if isRunaway { return }
             if end == .exhausted { return record.violate("I12", "two million jobs without an end") }
@@ -291,7 +300,7 @@ final class World {
 
     /// Clears away dead processes, and has new ones start some time later.
     func buryTheDead() {
-        for device in devices where device.isDead && device.process != nil {
+        for device in devices where device.isDead && device.isOpen {
             record.cover(.crashAtStatement)
             record.struck("crash")
             device.bury()

@@ -369,7 +369,8 @@ struct FoundInPartingsTests {
         #expect(try f.card("votes", "k") == nil)
     }
 
-    @Test("Seed 91590: what waits behind such an inverse is none: it goes on without what is given up under another key")
+    @Test(
+        "Seed 91590: what waits behind such an inverse is none: it goes on without what is given up under another key")
     func behindAnInverse() async throws {
         let f = try Fixture()
         try await f.applyBoard()
