@@ -51,13 +51,16 @@ import Testing
         // Equal stamps: the device decides, then the sequence.
         #expect(!shows("early", early, effect(write(1, "b's", at: 1), by: "b")))
         #expect(!shows("early", early, effect(write(3, "third", at: 1), by: "a")))
-        // A create writes null to what it does not name (seed 88928).
+        // Over an older delete, whenever that comes, a create writes null to what it does not name (seeds 88928 and 5408).
         let making = effect(change(4, .create, at: 2, fields: ["closed": FieldDelta(old: nil, new: true)]), by: "b")
+        let (gone, later) = (effect(change(3, .delete, at: 0), by: "a"), effect(write(5, "later", at: 3), by: "b"))
         func isNull(_ effects: ModelServer.Effect...) -> Bool {
             LastWriters(effects).differences([ServerRecord(key: board, version: 1, fields: ["closed": true])]).isEmpty
         }
-        #expect(isNull(making, early))
-        #expect(!isNull(making, late, effect(write(5, "later", at: 3), by: "b")))
+        #expect(isNull(making, early, gone))
+        #expect(!isNull(making, early))
+        #expect(!isNull(making, gone, later))
+        #expect(!isNull(making, early, effect(change(3, .delete, at: 3), by: "a")))
         // What was refused is no write, and of what more than the writes decides nothing is said.
         let no = Verdict.rejected(Rejection(code: .forbidden, message: "no"))
         #expect(shows("early", early, effect(write(1, "refused", at: 2), by: "a", no)))

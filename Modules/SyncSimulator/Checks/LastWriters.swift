@@ -18,8 +18,10 @@ struct LastWriters {
     }
 
     private var greatest: [RecordKey: [String: Write]] = [:]
-    /// The create, which is a write of null to each field that it does not name (seed 88928).
+    /// The create, which is a write of null to each field that it does not name where a delete is older, whenever that came (seed
+    /// 88928).
     private var makings: [RecordKey: Write] = [:]
+    private var deletes: [RecordKey: [Write]] = [:]
     /// Records about whose fields more than the writes themselves decides: a create of the dead clears fields, and a
     /// clamped stamp is the server's.
     private var unclear: Set<RecordKey> = []
@@ -38,9 +40,11 @@ struct LastWriters {
             let wasKnown = greatest[change.record] != nil || deleted.contains(change.record)
             if effect.isClamped || change.operation == .create && wasKnown { unclear.insert(change.record) }
             if change.operation == .delete { deleted.insert(change.record) }
-            if change.operation == .create {
-                makings[change.record] = Write(
-                    stamp: change.stamp, device: effect.device, sequence: change.sequence, value: .null)
+            let whole = Write(stamp: change.stamp, device: effect.device, sequence: change.sequence, value: .null)
+            switch change.operation {
+            case .create: makings[change.record] = whole
+            case .delete: deletes[change.record, default: []].append(whole)
+            case .update: break
             }
             for (name, delta) in change.fields where change.operation == .update {  // any order
                 if delta.rule != .lastWriter { ruled[change.record, default: []].insert(name) }
@@ -62,7 +66,10 @@ struct LastWriters {
             (greatest[record.key] ?? [:]).sorted { $0.key < $1.key }.compactMap { name, write in
                 let shown = record.fields[name] ?? .null
                 guard ruled[record.key]?.contains(name) != true else { return nil }
-                let last = makings[record.key].map { $0.isAbove(write) ? $0.value : write.value } ?? write.value
+                let making = makings[record.key].flatMap { making in
+                    deletes[record.key]?.contains(where: making.isAbove) == true && making.isAbove(write) ? making : nil
+                }
+                let last = (making ?? write).value
                 return shown.isSame(as: last)
                     ? nil : "\(record.key).\(name) is \(shown), and \(last) was written last"
             }
