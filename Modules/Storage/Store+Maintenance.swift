@@ -39,13 +39,18 @@ extension Store {
     ///
     /// One transaction: killed at any moment, all is there or nothing is. Then the whole file is written anew, so that no byte is
     /// left of what was freed earlier either; killed before that, the next opening does it before anything is read. The
-    /// file then belongs to nobody, and is another device to the server. End the engine first.
-    /// - Throws: also where the rows went and the file could not be written anew (a full disk, a reader of another
+    /// file then belongs to nobody, and is another device to the server. End the engine first. What other processes have open of it is
+    /// refused from then on, as is this store where it was opened for an account: what they wrote would be the next user's.
+    /// - Throws: `refused` where somebody else has signed in since; also where the rows went and the file could not be written anew (a full disk, a reader of another
     ///   process): called again, or at the next opening, it is.
     public func wipe() throws(StoreFailure) {
         let schema = schema
         let now = now
-        try perform("signing out") { db in
+        let (account, known) = (account, signOut)
+        let signOut = try perform("signing out", asLeft: nil, outlivesSignOut: true) { db, _ in
+            if try Meta.text(db, .signOut) != known, let owner = try Meta.text(db, .account), owner != account {
+                throw StoreFailure(kind: .refused, message: "The database is another account's by now.")
+            }
             try RowWriter.applying(db) {
                 for entity in schema.entities.reversed() {
                     try db.execute(sql: "DELETE FROM \(RowWriter.quoted(entity.table))")
@@ -56,7 +61,13 @@ extension Store {
             try Meta.set(db, .device, Clock.freshKey(db))
             try Journal.event(db, .wiped, at: now)
             try Remnants.mark(db)
+            // Who was at work with it is not any more.
+            try Lease.end(db)
+            let signOut = try Clock.freshKey(db)
+            try Meta.set(db, .signOut, signOut)
+            return signOut
         }
+        if account == nil { self.signOut = signOut }
         do {
             try database.writeWithoutTransaction { try Remnants.clear($0) }
         } catch {

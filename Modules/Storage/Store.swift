@@ -59,6 +59,10 @@ public actor Store: ThreadSharing {
     var rested: Standing?
     /// The state of the file after the last transaction of the engine's.
     var left: FileVersion?
+    /// Whose data it was opened for.
+    let account: String?
+    /// The last signing out that this store knows of.
+    var signOut: String?
 
     public nonisolated var unownedExecutor: UnownedSerialExecutor {
         executor.asUnownedSerialExecutor()
@@ -79,7 +83,7 @@ public actor Store: ThreadSharing {
         configuration: StoreConfiguration = .init()
     ) throws(StoreFailure) {
         let opened = try Opening.open(path: path, schema, account: account, configuration)
-        self.init(opened, schema, configuration)
+        self.init(opened, schema, account, configuration)
     }
 
     /// Opens a file for a look at it: nothing is written, and no lock of one who writes is waited for.
@@ -95,7 +99,7 @@ public actor Store: ThreadSharing {
         guard let opened = try Opening.forReading(path: path, schema, account: account, configuration) else {
             return nil
         }
-        self.init(opened, schema, configuration)
+        self.init(opened, schema, account, configuration)
     }
 
     /// Joins a database that the app has opened already; it must be in WAL mode to be shared with other processes.
@@ -104,10 +108,14 @@ public actor Store: ThreadSharing {
         database: any DatabaseWriter, schema: Schema, account: String? = nil,
         configuration: StoreConfiguration = .init()
     ) throws(StoreFailure) {
-        self.init(try Opening.prepare(database, schema, account: account, configuration), schema, configuration)
+        self.init(
+            try Opening.prepare(database, schema, account: account, configuration), schema, account, configuration)
     }
 
-    private init(_ opened: Opening.Opened, _ schema: Schema, _ configuration: StoreConfiguration) {
+    private init(
+        _ opened: Opening.Opened, _ schema: Schema, _ account: String?, _ configuration: StoreConfiguration
+    ) {
+        (self.account, signOut) = (account, opened.signOut)
         context = opened.context
         database = opened.database
         movedAside = opened.movedAside
@@ -236,12 +244,15 @@ public actor Store: ThreadSharing {
     /// One write transaction. Where the file is still as a transaction of the engine's left it, it does not look for what triggers have
     /// put into the queue, and leaves the mark of a page that is over.
     /// - Parameter file: that state; `body` hears whether it is the present one, and then makes no change.
+    /// - Parameter outlivesSignOut: whether it is done also where the account was signed out since.
     func perform<T>(
-        _ doing: String, asLeft file: FileVersion?, _ body: (Database, _ isAsLeft: Bool) throws -> T
+        _ doing: String, asLeft file: FileVersion?, outlivesSignOut: Bool = false,
+        _ body: (Database, _ isAsLeft: Bool) throws -> T
     ) throws(StoreFailure) -> T {
         do {
             let breaker = configuration.statementHook == nil ? nil : breaker
             let pages = pageDeaths
+            let signOut = signOut
             let (result, isAsLeft, left) = try database.writeWithoutTransaction { db in
                 let (result, isAsLeft) = try Self.inTransaction(db, "BEGIN IMMEDIATE TRANSACTION") { db in
                     // A test's time; live, the triggers read the system's by themselves.
@@ -250,7 +261,10 @@ public actor Store: ThreadSharing {
                     }
                     breaker?.begin()
                     let isAsLeft = file != nil && FileVersion(db) == file
-                    if !isAsLeft { try pages.write(db) }
+                    if !isAsLeft {
+                        if !outlivesSignOut { try Self.checkSignedIn(db, signOut) }
+                        try pages.write(db)
+                    }
                     let sequence = isAsLeft ? nil : try ChangeRows.foldIfNeeded(db)
                     let result = try body(db, isAsLeft)
                     observer.note(try sequence.map { try ChangeRows.sequence(db) != $0 } ?? false)
@@ -337,6 +351,14 @@ public actor Store: ThreadSharing {
         guard let home else { return .inPlace }
         if Identity.home(of: database.path) != home { return .replaced }
         return CorruptionMark(database: database.path).isSet ? .foundCorrupt : .inPlace
+    }
+
+    /// Another process may have signed the account out since the file was opened here: what is written then would be the next user's
+    /// (SEC-11).
+    private static func checkSignedIn(_ db: Database, _ known: String?) throws {
+        guard try Meta.text(db, .signOut) != known else { return }
+        throw StoreFailure(
+            kind: .refused, message: "The account was signed out of this database while it was open: open it anew.")
     }
 
     /// Before anything is sent or taken: what came of it would stand in a file that nobody opens again.

@@ -443,6 +443,37 @@ struct OpeningTests {
         try await bob.close()
     }
 
+    @Test("SEC-11, PRC-11 what another process has open of an account that signs out writes nothing more into the file")
+    func signedOutElsewhere() async throws {
+        let file = try TestFile()
+        let app = try Store(path: file.path, schema: boardSchema(), account: "ada")
+        let other = try Store(path: file.path, schema: boardSchema(), account: "ada")
+        let unnamed = try Store(path: file.path, schema: boardSchema())
+        #expect(try await other.beginCycle(holder: "other", seconds: 30) != nil)
+        try await app.wipe()
+        let late = PageSlice(
+            records: [ServerRecord(key: RecordKey("board", "b1"), version: 1, fields: ["name": "hers"])],
+            from: 0, checkpoint: 1, epoch: "e")
+        for store in [app, other, unnamed] {
+            await #expect(throws: StoreFailure.self) { try await store.apply(late) }
+            await #expect(throws: StoreFailure.self) {
+                try await store.write { try $0.execute(sql: "INSERT INTO board (id, name) VALUES ('b2', 'hers')") }
+            }
+        }
+        // Nobody waits for who is not at work any more.
+        let bob = try Store(path: file.path, schema: boardSchema(), account: "bob")
+        #expect(try await bob.beginCycle(holder: "bob", seconds: 30) != nil)
+        let refused = await #expect(throws: StoreFailure.self) {
+            _ = try await other.beginCycle(holder: "other", seconds: 30)
+        }
+        #expect(refused?.kind == .refused)
+        try await bob.write { try $0.execute(sql: "INSERT INTO board (id, name) VALUES ('b3', 'his')") }
+        await #expect(throws: StoreFailure.self) { try await other.wipe() }
+        #expect(try await bob.queued().map(\.change.record.id) == ["b3"])
+        #expect(try bob.read { try String.fetchAll($0, sql: "SELECT id FROM board") } == ["b3"])
+        for store in [app, other, unnamed, bob] { try await store.close() }
+    }
+
     @Test("Rows that were there before the first trigger become creates; what a dropped trigger missed, too")
     func missed() async throws {
         let file = try TestFile()

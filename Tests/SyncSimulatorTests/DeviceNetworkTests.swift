@@ -108,13 +108,15 @@ import Testing
         arguments: [(stands: false, dies: false), (true, false), (false, true)])
     func twoProcesses(stands: Bool, dies: Bool) throws {
         network.begin(2)
-        network.isAtWork = { _ in !stands }
         network.faults[1] = .latency(there: 1_000, back: 0)
         let first = network.port(of: 1)
-        let second = network.port(of: 2) { [network] in if dies { network.end(1) } }
+        let second = network.port(of: 2)
         let (one, two) = (request("b-1", 1), request("b-2", 2))
-        try executor.complete {
+        try executor.complete { [network] in
             async let late = try? first.exchange(one)
+            await Task.yield()
+            if stands { network.stands(1) }
+            if dies { network.end(1) }
             async let answer = second.exchange(two)
             _ = try await (late, answer)
         }

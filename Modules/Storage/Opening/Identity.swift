@@ -130,7 +130,7 @@ enum Identity {
         try ChangeTable.recover(db)
         try Meta.set(db, .device, Clock.freshKey(db))
         try Meta.set(db, .home, home)
-        try db.execute(sql: "UPDATE sync_lease SET holder = NULL, generation = generation + 1, expires = NULL")
+        try Lease.end(db)
         try Journal.event(db, .newDevice, detail: "\(why) Before, the device was \(device).", at: now)
     }
 

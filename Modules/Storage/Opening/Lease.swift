@@ -74,6 +74,11 @@ enum Lease {
         return kill(number, 0) != 0 && errno == ESRCH
     }
 
+    /// Takes the lease away from whoever has it.
+    static func end(_ db: Database) throws {
+        try db.execute(sql: "UPDATE sync_lease SET holder = NULL, generation = generation + 1, expires = NULL")
+    }
+
     static func release(_ db: Database, holder: String) throws {
         let statement = try RawStatement(
             db, "UPDATE sync_lease SET holder = NULL, expires = NULL WHERE one = 1 AND holder = ?")

@@ -60,6 +60,8 @@ enum Opening {
         var isBegunAnew = false
         /// Why commits may be missing in the file.
         var missingCommits: String?
+        /// The last signing out of the file.
+        var signOut: String?
     }
 
     /// Opens a file and makes it ready; one that is corrupt is moved aside, and a new one begun with what can be saved.
@@ -186,7 +188,7 @@ enum Opening {
         let snapshots = try SnapshotPlan(configuration.snapshots, schema)
         let note = DeviceNote(database: database.path)
         do {
-            let (context, checked) = try SystemStart.write(read, configuration) { db in
+            let (context, checked, signOut) = try SystemStart.write(read, configuration) { db in
                 try EngineTables.migrate(db)
                 try ChangeRows.fold(db)
                 try bind(db, account)
@@ -205,13 +207,13 @@ enum Opening {
                     db, schema, deltas: configuration.deltas, snapshots: snapshots)
                 try SchemaUpgrade.run(db, context, now: configuration.clock.nowMilliseconds)
                 try context.setUpSnapshots(db, now: configuration.clock.nowMilliseconds)
-                return (context, checked)
+                return (context, checked, try Meta.text(db, .signOut))
             }
             if Identity.home(of: database.path) != nil { note.note(openings: checked.openings) }
             try Remnants.finish(read)
             return Opened(
                 database: database, context: context, isBegunAnew: checked.isBegunAnew,
-                missingCommits: checked.missingCommits)
+                missingCommits: checked.missingCommits, signOut: signOut)
         } catch {
             throw StoreFailure(error, while: "opening the database")
         }

@@ -17,6 +17,8 @@ enum Meta {
         case wiping
         /// Whose database it is.
         case account
+        /// Made anew as an account is signed out: by it other processes see that (SEC-11).
+        case signOut
         /// What the server said of its data.
         case dataset, epoch
         /// Everything up to this version is applied here.

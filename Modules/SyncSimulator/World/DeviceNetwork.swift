@@ -30,9 +30,11 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
     private var newestArrived = 0
     /// Sees each answer that came through to the engine.
     var onAnswer: (ExchangeAnswer, ExchangeRequest, _ isOvertaken: Bool) -> Void = { _, _, _ in }
-    /// Whether a process goes on with what it began, so that nobody may take the file over.
-    var isAtWork: (_ process: Int) -> Bool = { _ in true }
-    /// Who waits for an answer.
+    /// Whether a process that asks keeps its lease meanwhile.
+    var keepsLease: (_ process: Int) -> Bool = { _ in true }
+    /// Whether another process has the lease of the file.
+    var isAnothers: (_ process: Int) -> Bool = { _ in false }
+    /// Who waits for an answer, and has not stood still since it asked.
     private var askingProcesses: Set<Int> = []
     /// Which lease of its file is taken just now, where several processes have that.
     var lease: () -> Int64? = { nil }
@@ -88,9 +90,9 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
 
         func exchange(_ request: ExchangeRequest) async throws(ExchangeFailure) -> ExchangeAnswer {
             guard isAlive else { throw .unreachable }
-            onRequest()
             let sender = Sender(account: account, device: network.device, process: process, lease: network.lease())
             network.leaves(sender)
+            onRequest()
             defer { network.askingProcesses.remove(process) }
             var answer: ExchangeAnswer
             do { answer = try await network.exchange(request, by: sender) } catch {
@@ -126,13 +128,18 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
         var connection: Int { process > SecondProcess.firstNumber ? device + SecondProcess.firstNumber : device }
     }
 
-    /// One process syncs a file at a time, unless the other stands still.
+    /// One process syncs a file at a time, unless the other stands still: what that one waits for comes too late then, and what it had
+    /// made ready to follow.
     private func leaves(_ sender: Sender) {
-        if askingProcesses.contains(where: { $0 != sender.process && living.contains($0) && isAtWork($0) }) {
+        guard !isAnothers(sender.process) else { return }
+        if askingProcesses.contains(where: { $0 != sender.process && living.contains($0) && keepsLease($0) }) {
             record.violate("lease", "device \(device): two processes sync one file at once")
         }
-        askingProcesses.insert(sender.process)
+        askingProcesses = [sender.process]
     }
+
+    /// A process stands still from now on: its lease may run out before it asks again.
+    func stands(_ process: Int) { askingProcesses.remove(process) }
 
     /// Whether another process has taken the file over since.
     private func isOvertaken(_ sender: Sender) -> Bool { sender.lease != lease() }

@@ -8,6 +8,8 @@ struct SecondProcess {
     let standing: FaultTape.Standing?
     /// Whether it stands.
     var stands = false
+    /// The account whose it is was signed out in the other process.
+    var isSignedOut = false
     /// How many requests it has sent.
     var requests = 0
 

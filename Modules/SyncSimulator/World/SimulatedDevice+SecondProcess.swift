@@ -10,6 +10,7 @@ extension SimulatedDevice {
         defer { self.second = second }
         guard let standing = second.standing, standing.request == second.requests else { return }
         second.process.hold()
+        network.stands(SecondProcess.firstNumber + second.number)
         second.stands = true
         onStanding(standing, second.number)
     }
@@ -17,10 +18,16 @@ extension SimulatedDevice {
     /// Whether the second process may sync the file.
     var secondHasLease: Bool { lease?.holder?.hasPrefix("\(SecondProcess.systemNumber)/") ?? false }
 
-    /// Whether a process goes on with what it does, and prolongs its lease.
-    func isAtWork(_ number: Int) -> Bool {
-        guard !hasJumped else { return false }
-        return number > SecondProcess.firstNumber ? second?.stands == false : !isSuspended
+    /// Whether a process prolongs its lease while it asks.
+    func keepsLease(_ number: Int) -> Bool {
+        if hasJumped { return false }
+        return number < SecondProcess.firstNumber || second?.isSignedOut == false
+    }
+
+    /// Whether another process than this one has the lease.
+    func isAnothers(_ number: Int) -> Bool {
+        guard second != nil, let holder = lease?.holder else { return false }
+        return holder.hasPrefix("\(SecondProcess.systemNumber)/") != (number > SecondProcess.firstNumber)
     }
 
     /// Who may sync the file, and the how manieth lease that is.

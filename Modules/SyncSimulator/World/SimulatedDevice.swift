@@ -147,7 +147,8 @@ final class SimulatedDevice {
         ids = SeededIDs(seed: SeededGenerator.mixed(seed, UInt64(1_000 + index)))
         hook.note = { [record] text in record.note("device \(index) \(text)") }
         hook.onCrash = { [weak self] in self?.takePicture() }
-        network.isAtWork = { [unowned self] in isAtWork($0) }
+        network.keepsLease = { [unowned self] in keepsLease($0) }
+        network.isAnothers = { [unowned self] in isAnothers($0) }
         network.lease = { [unowned self] in seconds > 0 ? lease?.generation : nil }
         DiskShim.put(hook, under: folder.databasePath)
     }
@@ -160,7 +161,7 @@ final class SimulatedDevice {
     var isOpen: Bool { process != nil || second != nil }
     /// The process that does what the user asks for; `nil` where it stands still.
     var hand: Process? {
-        if usesSecond, let second { return second.stands ? nil : second.process }
+        if usesSecond, let second, !second.isSignedOut { return second.stands ? nil : second.process }
         return isSuspended ? nil : process
     }
 
@@ -408,6 +409,7 @@ final class SimulatedDevice {
 
     func suspend() {
         process?.hold()
+        network.stands(generation)
         isSuspended = true
     }
 

@@ -47,7 +47,6 @@ extension World {
     /// - Returns: whether it went; a device that dies over it, or whose disk fails, may have done it all the same.
     private func wipe(_ index: Int) -> Bool {
         let device = devices[index]
-        endSecond(index)
         let facts = device.facts()
         let shown = facts?.rows.rows.keys.map(\.id) ?? []  // any order: they are looked for together
         let ids = ledgers[index].byRecord.keys.map(\.id) + shown  // any order: as above
@@ -77,6 +76,8 @@ extension World {
             return false
         }
         checkEmpty(index)
+        // The second process goes on for a while, and hears of it by what it does next.
+        device.second?.isSignedOut = true
         device.stop()
         checkBytes(index, TracesOfIDs(ids))
         forgetAll(index)

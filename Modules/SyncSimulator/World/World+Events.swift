@@ -66,7 +66,7 @@ extension World {
     private func perform(_ step: WorkloadTape.Step) {
         let index = device(of: step)
         let device = devices[index]
-        device.usesSecond = device.second != nil && step.number % 2 == 0
+        device.usesSecond = device.second?.isSignedOut == false && step.number % 2 == 0
         defer { device.usesSecond = false }
         guard device.process != nil, let hand = device.hand, !device.isDead else { return }
         switch step.action {
