@@ -97,6 +97,9 @@ public enum PlantedBug: String, Sendable, Hashable, CaseIterable {
     /// Who syncs a file keeps no other process from it.
     case leaseIgnored
 
+    /// Another process of an app does not hear that its user has signed out.
+    case signOutUnheard
+
     /// Who signs out leaves everything behind.
     case wipeForgotten
     /// A device does not notice that its files are another one's.
@@ -144,6 +147,11 @@ public enum PlantedBug: String, Sendable, Hashable, CaseIterable {
             """
             CREATE TRIGGER IF NOT EXISTS planted AFTER UPDATE OF holder ON sync_lease
             BEGIN UPDATE sync_lease SET holder = NULL, expires = NULL; END
+            """
+        case .signOutUnheard:
+            """
+            CREATE TRIGGER IF NOT EXISTS planted AFTER INSERT ON sync_meta WHEN NEW.key = 'signOut'
+            BEGIN DELETE FROM sync_meta WHERE key = 'signOut'; END
             """
         case .versionsNotMoved:
             """

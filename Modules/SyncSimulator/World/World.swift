@@ -144,7 +144,7 @@ final class World {
             var answer = answer
             // Of what another process has settled meanwhile nobody hears any more.
             if isOvertaken {
-                let waiting = Set(self.devices[index].facts()?.queue.map(\.key) ?? [])
+                let waiting = Set(self.devices[index].facts()?.queue.filter { $0.state != 4 }.map(\.key) ?? [])
                 answer.results.removeAll { !waiting.contains($0.changeID) }
             }
             self.memories[index].heard(answer, of: request)
