@@ -60,8 +60,8 @@ final class SimulatedDevice {
     var backupAccount = SimulatedDevice.account
     /// What ``facts()`` finds now was checked.
     var wasChecked = false
-    /// What ``facts()`` found last, and how many rows the process had changed by then.
-    private var known: (generation: Int, changes: Int, facts: DeviceFacts)?
+    /// What ``facts()`` found last, and which processes there were then, with how many rows each had changed.
+    private var known: (writers: [Int], facts: DeviceFacts)?
     /// What JSON texts in its columns mean.
     private var parsed: [String: FieldValue] = [:]
     /// Another process's connection that holds the file's lock.
@@ -449,12 +449,12 @@ final class SimulatedDevice {
     func facts() -> DeviceFacts? {
         guard let process else { return nil }
         // Nobody but its processes writes into a living device's file; SQLite counts each row that a connection changes.
-        let changes = process.changes + seconds * 1_000_000 + (second?.process.changes ?? 0)
-        if let known, known.generation == generation, known.changes == changes, !isDead { return known.facts }
+        let writers = [generation, process.changes, seconds, second?.process.changes ?? -1]
+        if let known, known.writers == writers, !isDead { return known.facts }
         wasChecked = false
         let facts = read { try DeviceFacts($0, schema, &parsed, canonical) }
         if let facts { names.merge(facts.rows.names) }
-        known = isDead ? nil : facts.map { (generation, changes, $0) }
+        known = isDead ? nil : facts.map { (writers, $0) }
         return facts
     }
 
