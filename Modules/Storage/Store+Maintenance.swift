@@ -80,6 +80,10 @@ extension Store {
 
     /// Sends again what history lost on the server (`lostByServer` in the journal): rows that are gone are made again,
     /// fields get the values that they had, and what was deleted is deleted. Each becomes a change of its own, as if the user had written it now.
+    ///
+    /// Nothing that was written since is written over: a field that shows another value than the server's of then stays, and so do its
+    /// entry and that of a record which refers to what is not here, or which the app's tables do not take. Called again, they are looked at
+    /// again; ``restoreLoser(_:)`` writes one all the same.
     /// - Returns: how many records were written.
     @discardableResult
     public func restoreLost() throws(StoreFailure) -> Int {

@@ -187,6 +187,29 @@ struct FullPassTests: AskingForRoots {
         #expect(try await f.store.restoreLost() == 0)
     }
 
+    @Test("DL-09 what cannot be sent again keeps nothing else from it, and writes nothing over that came since")
+    func partlyRestored() async throws {
+        let f = try Fixture()
+        try await boards(f, 10)
+        try await f.apply(list("l1", 11, in: "b1"), list("l2", 12, in: "b10"), list("l3", 13, in: "b3"))
+        try await f.store.beginFullPass(epoch: "e-2")
+        // Neither the lists nor the last board are there, and of two boards older names.
+        let records = (1...9).map { record("board", "b\($0)", Int64($0), ["name": $0 < 3 ? "Old" : .string("B\($0)")]) }
+        _ = try await f.store.apply(PageSlice(records: records, from: 0, checkpoint: 9, epoch: "e-2"))
+        _ = try await f.store.endFullPass(confirmed: true)
+        try f.sql("UPDATE board SET name = 'Mine' WHERE id = 'b2'")
+        try f.sql("DELETE FROM board WHERE id = 'b1'")
+        // What is gone is made anew by the user and deleted again, neither of which the server has heard.
+        try f.sql("INSERT INTO list (id, name, idBoard, pos) VALUES ('l3', 'L', 'b3', 1)")
+        try f.sql("DELETE FROM list WHERE id = 'l3'")
+        // The second list comes back with its board; the first one has none, and the second board's name is newer.
+        #expect(try await f.store.restoreLost() == 2)
+        #expect(try f.text("SELECT group_concat(id) FROM list") == "l2")
+        #expect(try f.text("SELECT name FROM board WHERE id = 'b2'") == "Mine")
+        let left = try await f.store.conflicts().filter { $0.kind == "lostByServer" }.map(\.record.id)
+        #expect(Set(left) == ["l1", "l3", "b1", "b2"])
+    }
+
     @Test("DL-09 a delete that the server had done, and has not any more, is journalled, and can be done again")
     func lostDelete() async throws {
         let f = try Fixture()

@@ -124,31 +124,63 @@ enum FullPass {
         return applier.report.deleted
     }
 
-    /// Writes what history lost as if the user did it now; the entries are done then.
+    /// Writes what history lost as if the user did it now; the entries are done then. What cannot be written now stays in the journal,
+    /// and keeps nothing else from it: what refers to something that is not here, and a field that was written over since.
     static func restore(_ db: Database, _ context: ApplyContext, now: Int64) throws -> Int {
-        let schema = context.schema
         var records: Set<RecordKey> = []
         // Parents come first: a child's row needs its parent's.
-        let ranks = Dictionary(uniqueKeysWithValues: schema.entities.enumerated().map { ($1.name, $0) })
-        let ordered = try lost(db).sorted {
+        let ranks = Dictionary(uniqueKeysWithValues: context.schema.entities.enumerated().map { ($1.name, $0) })
+        var left = try lost(db).sorted {
             (ranks[$0.key.entity] ?? 0, $0.number) < (ranks[$1.key.entity] ?? 0, $1.number)
         }
-        for entry in ordered {
-            guard let entity = schema[entry.key.entity] else { continue }
-            let writer = RowWriter(entity, asUser: true)
-            let fields = entry.fields.filter { entity.field($0.key) != nil }
-            if entry.isDelete {
-                guard try deleteAgain(db, entry.key, context) else { continue }
-            } else if entry.isWhole {
-                guard try makeAgain(db, entry.key, fields, schema, now: now) else { continue }
-            } else if try !writer.update(db, entry.key.id, fields) {
-                continue
+        var before = Int.max
+        // What refers to one of its own kind, or to a later one, may go once that is there.
+        while left.count < before {
+            before = left.count
+            left = try left.filter { entry in
+                guard try restore(db, entry, context, now: now) else { return true }
+                records.insert(entry.key)
+                try db.execute(
+                    sql: "UPDATE sync_conflict SET kind = 'restored' WHERE number = ?", arguments: [entry.number])
+                return false
             }
-            records.insert(entry.key)
-            try db.execute(
-                sql: "UPDATE sync_conflict SET kind = 'restored' WHERE number = ?", arguments: [entry.number])
         }
         return records.count
+    }
+
+    /// - Returns: whether it was written.
+    private static func restore(_ db: Database, _ entry: Lost, _ context: ApplyContext, now: Int64) throws -> Bool {
+        guard let entity = context.schema[entry.key.entity] else { return false }
+        if entry.isDelete { return try deleteAgain(db, entry.key, context) }
+        let fields = entry.fields.filter { entity.field($0.key) != nil }
+        for field in entity.fields {
+            guard let target = field.reference.flatMap({ context.schema[$0.entity] }),
+                case .string(let id)? = fields[field.name]
+            else { continue }
+            if try !RowWriter(target).exists(db, id) { return false }
+        }
+        let writer = RowWriter(entity, asUser: true)
+        let row = try writer.read(db, entry.key.id)
+        if entry.isWhole {
+            // The user has deleted it since.
+            if row == nil, try Base.hasRemaining(db, entry.key) { return false }
+        } else {
+            guard let row, fields.keys.allSatisfy({ (row[$0] ?? .null).isSame(as: entry.theirs) }) else { return false }
+        }
+        var isDone = false
+        do {
+            try db.inSavepoint {
+                isDone =
+                    try entry.isWhole
+                    ? makeAgain(db, entry.key, fields, context.schema, now: now)
+                    : writer.update(db, entry.key.id, fields)
+                return .commit
+            }
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+            // kept: the app's tables do not take it now; the journal has it still.
+            return false
+        }
+        return isDone
     }
 
     /// Makes a record again that is not on the server any more: a row as if the user wrote it now; or, where the row stays for what is
@@ -196,6 +228,8 @@ enum FullPass {
         var number: Int64
         var key: RecordKey
         var fields: [String: FieldValue]
+        /// What the server has of a field.
+        var theirs: FieldValue = .null
         /// The whole record is meant, not a field.
         var isWhole: Bool
         /// It was deleted here, and the server has it.
@@ -203,12 +237,14 @@ enum FullPass {
     }
 
     private static func lost(_ db: Database) throws -> [Lost] {
-        let sql = "SELECT number, entity, id, field, mine FROM sync_conflict WHERE kind = 'lostByServer'"
+        let sql = "SELECT number, entity, id, field, mine, theirs FROM sync_conflict WHERE kind = 'lostByServer'"
         return try Row.fetchAll(db, sql: sql).compactMap { row in
             guard let json = row[4] as String? else { return nil }
             let (key, mine) = (RecordKey(row[1], row[2]), try FieldValue(json: json, maximumDepth: 80))
             if let field = row[3] as String? {
-                return Lost(number: row[0], key: key, fields: [field: mine], isWhole: false)
+                let theirs = try (row[5] as String?).map { try FieldValue(json: $0, maximumDepth: 80) }
+                return Lost(
+                    number: row[0], key: key, fields: [field: mine], theirs: theirs ?? .null, isWhole: false)
             }
             if mine.isNull { return Lost(number: row[0], key: key, fields: [:], isWhole: true, isDelete: true) }
             guard case .object(let fields) = mine else { return nil }

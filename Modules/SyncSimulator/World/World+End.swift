@@ -1,3 +1,4 @@
+import GRDB
 import Orchestrator
 import Storage
 import SyncCore
@@ -81,6 +82,7 @@ extension World {
             var isCalm = synchronizeAll()
             for device in devices {
                 if confirm(device.index) { isCalm = false }
+                if round < 2, restoreLost(device.index) { isCalm = false }
                 let failed = device.facts()?.failed ?? []
                 for (place, change) in failed.enumerated() {
                     isCalm = false
@@ -110,6 +112,21 @@ extension World {
         }
         record.cover(.fullPassAwaitsConfirmation)
         settle(index) { _ = try await $0.store.endFullPass(confirmed: true) }
+        return true
+    }
+
+    /// In half of the seeds the app sends again what history lost on the server.
+    /// - Returns: whether there was anything.
+    private func restoreLost(_ index: Int) -> Bool {
+        let sql = "SELECT count(*) FROM sync_conflict WHERE kind = 'lostByServer'"
+        guard restoresLost, devices[index].read({ try Int.fetchOne($0, sql: sql) ?? 0 }) ?? 0 > 0 else { return false }
+        let known = ledgers[index].entries
+        guard let count = settle(index, { try await $0.store.restoreLost() }), count > 0 else { return false }
+        record.note("device \(index) restores \(count) that were lost")
+        record.cover(.lostRestored)
+        let made = devices[index].read { [ids] in try Ledger.changes($0, above: 0, ids) } ?? []
+        enter(made.filter { known[$0.key] == nil }, of: nil, in: index)
+        check(index)
         return true
     }
 

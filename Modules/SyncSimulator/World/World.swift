@@ -41,6 +41,8 @@ final class World {
     var stormEnd: Int64 = 0
     /// No device is told when nothing goes wrong any more.
     let healsGently: Bool
+    /// The app sends again what history lost on the server.
+    let restoresLost: Bool
     var healedAt: Int64 = 0
     /// Devices whose files are older than what they did, since their power went, or that are copies, and that have not been started
     /// since.
@@ -66,6 +68,7 @@ final class World {
         powers = SeededGenerator(seed: seed, .disks)
         var healing = SeededGenerator(seed: seed, .healing)
         healsGently = healing.chance(0.5)
+        restoresLost = healing.chance(0.5)
         folder = options.folder + "/seed-\(seed)-\(UUID().uuidString)"  // live: a name only
         let serverClock = ManualWallClock(following: executor.clock)
         if options.usesReferenceServer(seed) {
