@@ -40,6 +40,15 @@ import Testing
         #expect(swarm.contains(0) && swarm.contains { $0 > 0.1 })
     }
 
+    @Test("A mistake about two processes is looked for in seeds that have them")
+    func canShow() {
+        func seeds(_ bug: PlantedBug) -> [UInt64] { (1...1_000).filter { bug.canShow(in: $0) } }
+        #expect(seeds(.newKeyOnRetry).count == 1_000)
+        let (shared, left) = (seeds(.leaseIgnored), seeds(.signOutUnheard))
+        #expect((50...200).contains(shared.count))
+        #expect(Set(left).isSubset(of: shared) && left.contains(758) && left.count < shared.count / 2)
+    }
+
     @Test("Leaving a step or a fault out moves no other", arguments: [5, 8, 12])
     func leavingOut(seed: UInt64) throws {
         let all = try course(seed)

@@ -150,14 +150,16 @@ public enum SimulatorCommand {
             let bug = bugs[Int(number)]
             var planted = options
             planted.bug = bug
-            for (runs, seed) in arguments.seeds.enumerated() {
+            var runs = 0
+            for seed in arguments.seeds where bug.canShow(in: seed) {
+                runs += 1
                 let report = try Simulation.run(seed: seed, planted)
                 // A seed that fails without the bug finds nothing.
                 guard let first = report.violations.first, try Simulation.run(seed: seed, options).violations.isEmpty
                 else { continue }
-                return say("\(bug.rawValue): \(runs + 1) seeds, \(seed): \(first)")
+                return say("\(bug.rawValue): \(runs) seeds, \(seed): \(first)")
             }
-            say("\(bug.rawValue): NOT FOUND in \(arguments.seeds.count) seeds")
+            say("\(bug.rawValue): NOT FOUND in \(runs) seeds")
             totals.notFound.append(bug)
         }
         if !totals.notFound.isEmpty { exit(1) }

@@ -168,6 +168,22 @@ public enum PlantedBug: String, Sendable, Hashable, CaseIterable {
         }
     }
 
+    /// Whether a seed has what the mistake is about, as far as few seeds have that: the others need not be run for it.
+    func canShow(in seed: UInt64) -> Bool {
+        guard self == .leaseIgnored || self == .signOutUnheard else { return true }
+        let workload = WorkloadTape(seed: seed)
+        let tape = FaultTape(seed: seed, devices: workload.devices, duration: workload.duration)
+        var (shared, left): (Set<Int>, Set<Int>) = ([], [])
+        for entry in tape.entries {
+            switch entry.fault {
+            case .timed(_, .secondProcess(let device, _, _, _)): shared.insert(device)
+            case .timed(_, .signOut(let device, _, _)): left.insert(device)
+            default: break
+            }
+        }
+        return self == .leaseIgnored ? !shared.isEmpty : !shared.isDisjoint(with: left)
+    }
+
     /// Whether it stands between the engine and its exchange.
     var isInExchange: Bool {
         sql == nil && ![.serverForgetsLastCommit, .powerLossUnnoticed, .wipeForgotten, .copyUnnoticed].contains(self)
