@@ -126,6 +126,8 @@ extension World {
         record.cover(.lostRestored)
         let made = devices[index].read { [ids] in try Ledger.changes($0, above: 0, ids) } ?? []
         enter(made.filter { known[$0.key] == nil }, of: nil, in: index)
+        // A root that is made again is one that the app makes (seed 2107).
+        holdShownRoots(index)
         check(index)
         return true
     }
