@@ -231,6 +231,11 @@ struct FullPassTests: AskingForRoots {
         #expect(lost.allSatisfy { $0.mine == .null && $0.winner == "theirs" })
         _ = try await f.store.restoreLoser(try #require(lost.first).number)
         #expect(try f.text("SELECT id FROM list WHERE id = 'l9'") == nil)
+        // What the app's tables do not let go keeps its entry.
+        try f.sql(
+            "CREATE TRIGGER kept BEFORE DELETE ON board WHEN OLD.id = 'b1' BEGIN SELECT RAISE(ABORT, 'kept'); END")
+        #expect(try await f.store.restoreLost() == 0)
+        try f.sql("DROP TRIGGER kept")
         #expect(try await f.store.restoreLost() == 1)
         #expect(try await f.claim().told == ["delete list l9", "delete board b1"])
         #expect(try f.text("SELECT group_concat(id) FROM list") == "l8")

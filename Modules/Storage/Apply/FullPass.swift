@@ -151,7 +151,6 @@ enum FullPass {
     /// - Returns: whether it was written.
     private static func restore(_ db: Database, _ entry: Lost, _ context: ApplyContext, now: Int64) throws -> Bool {
         guard let entity = context.schema[entry.key.entity] else { return false }
-        if entry.isDelete { return try deleteAgain(db, entry.key, context) }
         let fields = entry.fields.filter { entity.field($0.key) != nil }
         for field in entity.fields {
             guard let target = field.reference.flatMap({ context.schema[$0.entity] }),
@@ -171,9 +170,13 @@ enum FullPass {
         do {
             try db.inSavepoint {
                 isDone =
-                    try entry.isWhole
-                    ? makeAgain(db, entry.key, fields, context.schema, now: now)
-                    : writer.update(db, entry.key.id, fields)
+                    if entry.isDelete {
+                        try deleteAgain(db, entry.key, context)
+                    } else if entry.isWhole {
+                        try makeAgain(db, entry.key, fields, context.schema, now: now)
+                    } else {
+                        try writer.update(db, entry.key.id, fields)
+                    }
                 return .commit
             }
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
