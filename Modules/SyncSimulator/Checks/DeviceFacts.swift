@@ -111,7 +111,13 @@ struct DeviceFacts {
         isInFullPass = numbers["passRuns"] == 1
         pass = numbers["pass"] ?? 0
         deviceID = texts["device"] ?? ""
-        scopes = try texts["scopes"].flatMap { try HeldScopes(json: $0, ids) }
+        var named: Set<RecordKey> = []
+        if ids.areTwo {
+            try PlainRows(db, "SELECT entity, id FROM sync_identity").forEach { row in
+                named.insert(ids.key(RecordKey(row.text(0), row.text(1))))
+            }
+        }
+        scopes = try texts["scopes"].flatMap { try HeldScopes(json: $0, ids, named: named) }
     }
 
     private static func parentsBefore(

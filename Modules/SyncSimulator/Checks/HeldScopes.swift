@@ -3,6 +3,8 @@ import SyncCore
 /// The roots that a device holds, each with its checkpoint, as its tables say.
 struct HeldScopes {
     var asked: [RecordKey: Int64] = [:]
+    /// Of these, those whose every name here is this device's own: to a server that makes ids such a scope is an unknown one, and empty.
+    private(set) var unnamed: Set<RecordKey> = []
     /// Not asked for any more, and still here for what is unsent.
     var leaving: Set<RecordKey> = []
     /// Being read once more from 0; each with the version up to which it was here.
@@ -12,9 +14,14 @@ struct HeldScopes {
     var reached: [RecordKey: Int64] { asked.merging(returning.filter { asked[$0.key] != nil }) { max($0, $1) } }
 
     /// `nil` for what is none.
-    init?(json: String, _ ids: CanonicalIDs = CanonicalIDs()) throws {
+    /// - Parameter named: the records of which the device knows what the server calls them.
+    init?(json: String, _ ids: CanonicalIDs = CanonicalIDs(), named: Set<RecordKey> = []) throws {
         guard case .object(let members) = try FieldValue(json: json) else { return nil }
         asked = Self.versions(members["asked"], ids)
+        if ids.areTwo, case .object(let roots)? = members["asked"] {
+            let known = Set(roots.keys.map { Self.record($0) }.filter { ids.key($0) != $0 }.map(ids.key))
+            unnamed = Set(asked.keys).subtracting(known).subtracting(named)
+        }
         returning = Self.versions(members["returning"], ids)
         if case .array(let leaving)? = members["leaving"] {
             for case .string(let name) in leaving { self.leaving.insert(Self.key(name, ids)) }
@@ -30,9 +37,11 @@ struct HeldScopes {
         }
     }
 
-    private static func key(_ name: String, _ ids: CanonicalIDs) -> RecordKey {
+    private static func key(_ name: String, _ ids: CanonicalIDs) -> RecordKey { ids.key(record(name)) }
+
+    private static func record(_ name: String) -> RecordKey {
         let parts = name.split(separator: ":", maxSplits: 1).map(String.init)
-        return ids.key(RecordKey(parts.first ?? "", parts.count > 1 ? parts[1] : ""))
+        return RecordKey(parts.first ?? "", parts.count > 1 ? parts[1] : "")
     }
 }
 
@@ -72,6 +81,6 @@ struct Holding {
     /// Up to which version the device has everything that stands where this record does; `nil` where that is not its to have.
     func checkpoint(of record: RecordKey) -> Int64? {
         guard let scopes = facts.scopes else { return facts.checkpoint }
-        return roots?.root(of: record).flatMap { scopes.asked[$0] }
+        return roots?.root(of: record).flatMap { scopes.unnamed.contains($0) ? nil : scopes.asked[$0] }
     }
 }
