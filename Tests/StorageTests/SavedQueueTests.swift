@@ -20,9 +20,7 @@ struct SavedQueueTests {
         try f.sql(lost)
         try await f.store.database.barrierWriteWithoutTransaction { _ = try $0.checkpoint(.truncate) }
         try await f.store.close()
-        let handle = try FileHandle(forUpdating: URL(fileURLWithPath: f.file.path))
-        try handle.write(contentsOf: Data(repeating: 0x55, count: 16))
-        try handle.close()
+        try f.file.breakHeader()
         let g = try Fixture(file: f.file, seed: 8)
         try #require(g.store.movedAside != nil)
         return (g, sent.keys + waiting.map(\.change.id))
@@ -43,6 +41,165 @@ struct SavedQueueTests {
         #expect(try await f.claim().keys == [])
         #expect(try await f.store.failures().map(\.queued.change.id) == [keys[0]])
         try await f.store.close()
+    }
+
+    /// An app that makes its tables itself, with a board in each new file.
+    private func openOwn(_ file: TestFile, seed: Int64) throws -> Store {
+        var migrations = AppMigrations()
+        migrations.register("one") { db in
+            try db.execute(
+                sql: """
+                    CREATE TABLE user (team TEXT, name TEXT, PRIMARY KEY (team, name));
+                    CREATE TABLE board (
+                      id TEXT PRIMARY KEY, name TEXT, team TEXT, owner TEXT, twin TEXT REFERENCES board (id),
+                      FOREIGN KEY (team, owner) REFERENCES user (team, name) ON DELETE CASCADE);
+                    INSERT INTO board (id, name) VALUES ('inbox', 'Inbox')
+                    """)
+        }
+        let schema = try Schema([
+            EntitySchema("board", fields: [.text("name"), .text("team"), .text("owner"), .reference("twin", "board")])
+        ])
+        let configuration = StoreConfiguration(
+            clock: FixedClock(), keySeed: seed, fixesTriggerClock: true, createsTables: false, migrations: migrations)
+        return try Store(path: file.path, schema: schema, configuration: configuration)
+    }
+
+    private func write(_ sql: String, in store: Store) async throws {
+        try await store.database.write { try $0.execute(sql: sql) }
+    }
+
+    @Test("What the app puts into each new file stands behind what is saved, under other numbers, and is nobody else's")
+    func ownRows() async throws {
+        let file = try TestFile()
+        let old = try openOwn(file, seed: 7)
+        // The board of the new file is sent and done; another one waits at its place in the queue of the next file.
+        let sent = try #require(try await old.settle(Settlement(), claim: ClaimLimits()).changes.first)
+        let done = Settlement.Outcome(changeID: sent.change.id, kind: .applied(1))
+        _ = try await old.settle(Settlement(outcomes: [done]), claim: nil)
+        try await write("UPDATE sync_clock SET sequence = 0", in: old)
+        try await write("INSERT INTO board (id, name) VALUES ('mine', 'A')", in: old)
+        let waiting = try await old.queued().map(\.change)
+        try #require(waiting.map(\.sequence) == [1])
+        let device = try await old.position().deviceID
+        try await old.close()
+        try file.breakHeader()
+
+        let store = try openOwn(file, seed: 8)
+        #expect(store.movedAside != nil)
+        let queued = try await store.queued().map(\.change)
+        #expect(queued.map(\.record.id) == ["mine", "inbox"])
+        #expect(queued[0].id == waiting[0].id && queued[0].sequence == 1 && queued[0].deviceID == device)
+        #expect(queued[1].sequence > 1 && queued[1].deviceID == nil)
+        try await write("INSERT INTO board (id, name) VALUES ('next', 'B')", in: store)
+        let all = try await store.queued().map(\.change)
+        #expect(all.map(\.record.id) == ["mine", "inbox", "next"])
+        #expect(Set(all.map(\.sequence)).count == 3)
+        #expect(try await store.integrityProblems().isEmpty)
+        try await store.close()
+    }
+
+    @Test("Of what the app puts into each new file the user's own word counts, where that is saved")
+    func ownRowEdited() async throws {
+        let file = try TestFile()
+        let old = try openOwn(file, seed: 7)
+        try await write("UPDATE board SET name = 'Renamed'", in: old)
+        let keys = try await old.queued().map(\.change.id)
+        try await old.close()
+        try file.breakHeader()
+        let store = try openOwn(file, seed: 8)
+        #expect(try await store.queued().map(\.change.id) == keys)
+        let names = try await store.database.read { try String.fetchAll($0, sql: "SELECT name FROM board") }
+        #expect(names == ["Renamed"])
+        try await store.close()
+    }
+
+    @Test("A saved create that refers to what is not here by a foreign key of the app's own is held; the file opens")
+    func foreignKey() async throws {
+        let file = try TestFile()
+        let old = try openOwn(file, seed: 7)
+        try await old.apply(
+            PageSlice(
+                records: [record("board", "known", 1, ["name": "K"])], from: 0, checkpoint: 1, epoch: Fixture.epoch))
+        try await write("INSERT INTO board (id, name, twin) VALUES ('mine', 'A', 'known')", in: old)
+        let keys = try await old.queued().map(\.change.id)
+        try await old.close()
+        try file.breakHeader()
+        let store = try openOwn(file, seed: 8)
+        #expect(try await store.queued().map(\.change.id) == keys)
+        func boards() async throws -> [String] {
+            try await store.database.read { try String.fetchAll($0, sql: "SELECT id FROM board ORDER BY id") }
+        }
+        #expect(try await boards() == ["inbox"])
+        try await store.apply(
+            PageSlice(
+                records: [record("board", "known", 1, ["name": "K"])], from: 0, checkpoint: 1, epoch: Fixture.epoch))
+        #expect(try await boards() == ["inbox", "known", "mine"])
+        try await store.close()
+    }
+
+    @Test(
+        "The queues of two broken files come one behind the other, the older one first, and none takes another's place")
+    func twoFiles() async throws {
+        let f = try Fixture()
+        try f.sql("INSERT INTO board (id, name) VALUES ('a1', 'A'), ('a2', 'A')")
+        let first = try await f.store.queued().map(\.change)
+        try await f.store.close()
+        let g = try Fixture(seed: 9)
+        try g.sql("INSERT INTO board (id, name) VALUES ('b1', 'B'), ('b2', 'B'), ('b3', 'B')")
+        let second = try await g.store.queued().map(\.change)
+        try await g.store.close()
+        try Recovery.moveAside(f.file.path, now: 1)
+        try FileManager.default.copyItem(atPath: g.file.path, toPath: f.file.path)
+        try f.file.breakHeader()
+        let h = try Fixture(file: f.file, seed: 8)
+        let queued = try await h.store.queued().map(\.change)
+        #expect(queued.map(\.id) == (first + second).map(\.id))
+        #expect(queued.map(\.sequence) == [1, 2, 1, 2, 3])
+        #expect(Set(queued.map(\.deviceID)).count == 2 && !queued.contains { $0.deviceID == nil })
+        #expect(try h.int("SELECT count(*) FROM board") == 5)
+        try await h.store.close()
+    }
+
+    @Test("An entry of the journal whose number the new file gave to another one is kept under the next")
+    func journal() async throws {
+        let f = try Fixture()
+        try await f.store.database.write { db in
+            for name in ["one", "two"] { try Journal.event(db, .released, detail: name, at: 5) }
+        }
+        try await f.store.close()
+        try Recovery.moveAside(f.file.path, now: 1)
+        let note = AsideNote(database: f.file.path)
+        let targets = note.targets
+        try note.remove()
+        let g = try Fixture(file: f.file, seed: 8)
+        try await g.store.database.write { db in try Journal.event(db, .released, detail: "own", at: 6) }
+        try await g.store.close()
+        try note.set(targets: targets)
+        for _ in 0..<2 {
+            let h = try Fixture(file: f.file, seed: 8)
+            let details = try await h.store.events().filter { $0.kind == "released" }.compactMap(\.detail)
+            #expect(details.sorted() == ["one", "own", "two"])
+            try await h.store.close()
+            // As a process leaves it that is killed before the note goes.
+            try note.set(targets: targets)
+        }
+    }
+
+    @Test("DL-21 the roots that were held are asked for again, each from 0, and nothing else")
+    func roots() async throws {
+        for isLegible in [true, false] {
+            let f = try await Fixture.twoBoards()
+            try await f.store.setScopes([RecordKey("board", "b1")])
+            if !isLegible { try f.sql("UPDATE sync_meta SET value = '{\"asked\":' WHERE key = 'scopes'") }
+            try f.sql("UPDATE board SET name = 'mine' WHERE id = 'b1'")
+            try await f.store.close()
+            try f.file.breakHeader()
+            let g = try Fixture(file: f.file, seed: 8)
+            #expect(try await g.store.scopes() == (isLegible ? [RecordKey("board", "b1")] : nil))
+            #expect(try await g.store.position().scopes == (isLegible ? ["board:b1": 0] : nil))
+            #expect(try await g.store.queued().count == 1)
+            try await g.store.close()
+        }
     }
 
     @Test("A draft's change waits on, unless it is forgotten that it is one")

@@ -101,9 +101,25 @@ enum Drafts {
         }
     }
 
-    /// What waited for the row goes behind its create: none of it was ever sent.
     private static func share(_ db: Database, _ record: RecordKey, _ schema: Schema, now: Int64) throws {
         guard let entity = schema[record.entity], let fields = try RowWriter(entity).read(db, record.id) else { return }
+        try add(db, record, fields, schema, now: now)
+    }
+
+    /// A row that stays here becomes a draft, with these fields for its create.
+    static func share(
+        _ db: Database, _ record: RecordKey, _ fields: [String: FieldValue], _ schema: Schema, now: Int64
+    ) throws {
+        try db.cachedStatement(sql: "DELETE FROM sync_draft WHERE entity = ? AND id = ?")
+            .execute(arguments: [record.entity, record.id])
+        try add(db, record, fields, schema, now: now)
+        try ChangeRows.release(db, blockedBy: root(of: record, .local))
+    }
+
+    /// What waited for the row goes behind its create: none of it was ever sent.
+    private static func add(
+        _ db: Database, _ record: RecordKey, _ fields: [String: FieldValue], _ schema: Schema, now: Int64
+    ) throws {
         let create = FoundChange(
             record: record, operation: .create, fields: fields.mapValues { FieldDelta(old: nil, new: $0) })
         try FoundChanges.add(db, create, schema, now: now)

@@ -102,14 +102,19 @@ enum Opening {
         guard let last = old.last else { return opened }
         let now = configuration.clock.nowMilliseconds
         do {
+            let context = opened.context
             try opened.database.write { db in
-                for each in old { _ = try Recovery.salvage(db, from: each, schema, now: now) }
+                for each in old { _ = try Recovery.salvage(db, from: each, context, now: now) }
             }
+            // A kill between the two saves again what is saved: rows that are there are left alone.
+            try note.remove()
         } catch {
-            throw StoreFailure(error, while: "saving the queue of a corrupt database")
+            let doing = "saving the queue of a corrupt database"
+            do { try opened.database.close() } catch let second {
+                throw StoreFailure(second, while: "\(doing): \(error); closing")
+            }
+            throw StoreFailure(error, while: doing)
         }
-        // A kill between the two saves again what is saved: rows that are there are left alone.
-        try note.remove()
         opened.movedAside = last
         return opened
     }

@@ -35,13 +35,17 @@ enum Recovery {
         }
     }
 
-    /// Copies what can be read of the engine's tables, row by row, into the new database.
+    /// Copies what can be read of the engine's tables, row by row, into the new database, and of the app's what stands nowhere else.
+    ///
+    /// What is in the new one's queue by now, made of rows that the app put there itself, goes behind what is saved. Of several broken
+    /// files the oldest comes first.
     /// - Returns: how many changes were saved.
-    static func salvage(_ db: Database, from path: String, _ schema: Schema, now: Int64) throws -> Int {
-        var saved: [String: [Row]] = [:]
+    static func salvage(_ db: Database, from path: String, _ context: ApplyContext, now: Int64) throws -> Int {
         let mended = try MendedHeader(of: path, like: db)
         defer { mended?.remove() }
-        for table in tables { saved[table] = rows(of: table, in: mended?.path ?? path) }
+        let broken = BrokenFile(mended?.path ?? path)
+        var saved: [String: [Row]] = [:]
+        for table in tables { saved[table] = broken.rows(of: table) }
         let old = Dictionary(
             (saved["sync_meta"] ?? []).compactMap { row in (row["key"] as String?).map { ($0, row) } },
             uniquingKeysWith: { $1 })
@@ -53,27 +57,42 @@ enum Recovery {
         for key in [Meta.Key.account, .dataset] {
             if let value = old[key.rawValue]?["value"] as String? { try Meta.set(db, key, value) }
         }
-        for table in ["sync_failure", "sync_identity", "sync_conflict", "sync_event", "sync_draft"] {
-            for row in saved[table] ?? [] { try insert(db, row, into: table) }
+        try askForRoots(db, old[Meta.Key.scopes.rawValue]?["value"])
+        var queue = SavedQueue(saved["sync_change"] ?? [], device: old[Meta.Key.device.rawValue]?["value"])
+        try queue.makeRoom(db)
+        for row in saved["sync_failure"] ?? [] { try insert(db, queue.moved(row), into: "sync_failure") }
+        for table in ["sync_identity", "sync_draft"] {
+            for row in saved[table] ?? [] { try insert(db, columns(of: row), into: table) }
         }
-        let device = old[Meta.Key.device.rawValue]?["value"] as String?
+        for table in ["sync_conflict", "sync_event"] {
+            for row in saved[table] ?? [] { try insert(db, entry: row, into: table) }
+        }
         var count = 0
-        for row in saved["sync_change"] ?? [] where try insert(db, row, into: "sync_change") { count += 1 }
-        try db.execute(
-            sql: """
-                UPDATE sync_change SET device = coalesce(device, ?), state = CASE state WHEN 1 THEN 2 ELSE state END
-                """, arguments: [device])
+        for row in queue.rows where try insert(db, row, into: "sync_change") { count += 1 }
         try db.execute(
             sql: """
                 UPDATE sync_clock SET queued = (SELECT count(*) FROM sync_change),
                 sequence = max(sequence, (SELECT coalesce(max(max(sequence), max(position)), 0) FROM sync_change)),
                 stamp = max(stamp, (SELECT coalesce(max(stamp), 0) FROM sync_change))
                 """)
+        count += try SavedRows(db, context, broken, now: now).collectMarked()
         try freeOfLost(db, now: now)
-        try showAgain(db, schema, now: now)
+        try SavedRows(db, context, broken, now: now).show()
         try Journal.event(db, .movedAside, detail: path, at: now)
         try Journal.event(db, .salvaged, detail: "\(count) changes", at: now)
         return count
+    }
+
+    /// The roots that were held are asked for again, each from 0 (DL-21): else all that the account may see would come.
+    private static func askForRoots(_ db: Database, _ json: String?) throws {
+        guard let json else { return }
+        do {
+            guard var scopes = try Scopes(json: json) else { return }
+            scopes.restart()
+            try scopes.write(db)
+        } catch is JSONFailure {
+            // kept: a text on a damaged page; the app chooses anew.
+        }
     }
 
     /// What was lost holds nothing up and hides nothing: a change that waited for one that is not there looks anew for what it needs,
@@ -100,84 +119,30 @@ enum Recovery {
                 """, arguments: [reason, now, Failures.Doubt.shown.rawValue])
     }
 
-    /// The rows that the saved changes make by themselves are there again at once (I6); updates find theirs when the
-    /// download brings it.
-    ///
-    /// What cannot stand yet, for want of its parent most of all, is held: the download brings the parent, and nothing else would
-    /// look for the row, not even the verdict of its create, which finds it made where nothing is held.
-    private static func showAgain(_ db: Database, _ schema: Schema, now: Int64) throws {
-        let keys = try Row.fetchAll(
-            db, sql: "SELECT entity, id FROM sync_change WHERE operation = 0 ORDER BY position")
-        let replay = Replay(deltas: LastWriterDeltas())
-        try RowWriter.applying(db) {
-            for key in keys.map({ RecordKey($0[0], $0[1]) }) {
-                guard let entity = schema[key.entity] else { continue }
-                let shown = replay.state(of: try Base.remaining(db, of: key, schema), onto: .absent)
-                guard shown.isLive else { continue }
-                let fields = shown.fields.filter { entity.field($0.key) != nil }
-                let table = AppliedTable(db, entity, schema, foreignKeys: [:])
-                let unsaid = ServerRecord(key: key, version: 0, presence: .deleted)
-                if let missing = try table.missing(key, fields) {
-                    let detail = "its unsent changes refer to \(missing), which is not here"
-                    try HeldRecords.hold(db, unsaid, .unsent, detail: detail, waits: missing)
-                    continue
-                }
-                do {
-                    try db.inSavepoint {
-                        try RowWriter(entity).upsert(db, key.id, fields)
-                        return .commit
-                    }
-                } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
-                    try HeldRecords.hold(db, unsaid, .constraint, detail: error.message)
-                    try Journal.event(db, .quarantined, key, detail: error.message, at: now)
-                }
-            }
-        }
+    private static func columns(of row: Row) -> [(String, DatabaseValue)] {
+        Array(zip(row.columnNames, row.databaseValues))
     }
 
-    /// All rows of a table that can be read; reading goes on after each place that cannot.
-    private static func rows(of table: String, in path: String) -> [Row] {
-        var settings = Configuration()
-        settings.readonly = true
-        do {
-            let queue = try DatabaseQueue(path: path, configuration: settings)
-            return try queue.read { db in try readable(db, table) }
-        } catch {
-            // kept: nothing of it can be read: that is what the file was moved aside for.
-            return []
-        }
-    }
-
-    /// Forwards up to the broken page, then backwards from the end.
-    private static func readable(_ db: Database, _ table: String) throws -> [Row] {
-        let isQueue = table == "sync_change"
-        let orders = isQueue ? ["ORDER BY position", "ORDER BY position DESC"] : [""]
-        var found: [Row] = []
-        var places: Set<Int64> = []
-        for order in orders {
-            do {
-                let cursor = try Row.fetchCursor(db, sql: "SELECT * FROM \(table) \(order)")
-                while let row = try cursor.next() {
-                    if isQueue, let place = row["position"] as Int64?, !places.insert(place).inserted { continue }
-                    found.append(row.copy())
-                }
-                break
-            } catch is DatabaseError {
-                continue
-            }
-        }
-        return found
+    /// An entry of a journal keeps its number, unless the new file gave that one to another entry.
+    private static func insert(_ db: Database, entry row: Row, into table: String) throws {
+        let columns = columns(of: row)
+        guard try !insert(db, columns, into: table) else { return }
+        let others = columns.filter { $0.0 != "number" }
+        let same = others.map { "\"\($0.0)\" IS ?" }.joined(separator: " AND ")
+        let known = try Row.fetchOne(
+            db, sql: "SELECT 1 FROM \(table) WHERE \(same)", arguments: StatementArguments(others.map(\.1)))
+        if known == nil { try insert(db, others, into: table) }
     }
 
     /// - Returns: whether the row is in; one that the new table does not take is left in the old file.
     @discardableResult
-    private static func insert(_ db: Database, _ row: Row, into table: String) throws -> Bool {
-        let columns = row.columnNames.map { "\"\($0)\"" }.joined(separator: ", ")
-        let marks = row.columnNames.map { _ in "?" }.joined(separator: ", ")
+    private static func insert(_ db: Database, _ row: [(String, DatabaseValue)], into table: String) throws -> Bool {
+        let columns = row.map { "\"\($0.0)\"" }.joined(separator: ", ")
+        let marks = row.map { _ in "?" }.joined(separator: ", ")
         do {
             try db.execute(
                 sql: "INSERT OR IGNORE INTO \(table) (\(columns)) VALUES (\(marks))",
-                arguments: StatementArguments(row.databaseValues))
+                arguments: StatementArguments(row.map(\.1)))
             return db.changesCount > 0
         } catch let error as DatabaseError where error.resultCode != .SQLITE_FULL && error.resultCode != .SQLITE_IOERR {
             return false

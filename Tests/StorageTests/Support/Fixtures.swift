@@ -15,6 +15,13 @@ final class TestFile {
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     }
 
+    /// The first bytes are nobody's any more; the rest stays.
+    func breakHeader() throws {
+        let handle = try FileHandle(forUpdating: URL(fileURLWithPath: path))
+        try handle.write(contentsOf: Data(repeating: 0x55, count: 16))
+        try handle.close()
+    }
+
     deinit {
         do { try FileManager.default.removeItem(at: folder) } catch { Issue.record(error) }
     }
