@@ -126,6 +126,28 @@ import Testing
         #expect(record.violations.count == (stands || dies ? 0 : 1))
     }
 
+    @Test("PRC-11 who was overtaken as it stood still may send once what it had made ready, and no more")
+    func overtakenSends() throws {
+        network.begin(2)
+        network.faults[1] = .latency(there: 1_000, back: 0)
+        var lease: Int64 = 1
+        network.lease = { lease }
+        network.stands(1)
+        lease = 2
+        let first = network.port(of: 1)
+        let second = network.port(of: 2)
+        let (one, two, three) = (request("b-1", 1), request("b-2", 2), request("b-3", 3))
+        try executor.complete { [record] in
+            async let late = try? second.exchange(two)
+            await Task.yield()
+            _ = try await first.exchange(one)
+            #expect(record.violations.isEmpty)
+            _ = try await first.exchange(three)
+            _ = await late
+        }
+        #expect(record.violations.map(\.invariant) == ["lease"])
+    }
+
     @Test(
         "PRC-11 what was settled by a process that has taken the file over is not sent again by the one that stood still",
         arguments: [false, true])

@@ -48,6 +48,23 @@ import Testing
         try bench.close()
     }
 
+    @Test("A root held by an id that only the device knows is none to the server, until it is told its name there")
+    func unnamedRoot() throws {
+        let bench = try Bench()
+        let records = ["b", "c"].map { ServerRecord(key: RecordKey("board", $0), version: 2) }
+        func checkpoints() throws -> [Int64?] {
+            let holding = Holding(try facts(bench), records, bench.schema)
+            return records.map { holding.checkpoint(of: $0.key) }
+        }
+        try bench.sql(
+            #"INSERT INTO sync_meta (key, value) VALUES ('scopes', '{"asked":{"board:b":4,"board:Sc":5}}')"#)
+        #expect(try checkpoints() == [nil, 5])
+        #expect(try facts(bench).scopes?.asked.count == 2)
+        try bench.sql("INSERT INTO sync_identity (entity, id, serverID) VALUES ('board', 'b', 'Sb')")
+        #expect(try checkpoints() == [4, 5])
+        try bench.close()
+    }
+
     @Test("A reference by an id that the device has not is found")
     func strays() throws {
         let bench = try Bench()

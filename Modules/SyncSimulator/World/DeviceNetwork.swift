@@ -36,6 +36,8 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
     var isAnothers: (_ process: Int) -> Bool = { _ in false }
     /// Who waits for an answer, and has not stood still since it asked.
     private var askingProcesses: Set<Int> = []
+    /// Those that stood still and have not asked since, with the lease that was taken then.
+    private var stoodWith: [Int: Int64] = [:]
     /// Which lease of its file is taken just now, where several processes have that.
     var lease: () -> Int64? = { nil }
     /// Sees the records that the engine reads of the pages of such answers.
@@ -131,6 +133,8 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
     /// One process syncs a file at a time, unless the other stands still: what that one waits for comes too late then, and what it had
     /// made ready to follow.
     private func leaves(_ sender: Sender) {
+        // Who was overtaken may send what it had made ready, also while nobody has the lease (seed 13613).
+        if let stood = stoodWith.removeValue(forKey: sender.process), stood != sender.lease { return }
         guard !isAnothers(sender.process) else { return }
         if askingProcesses.contains(where: { $0 != sender.process && living.contains($0) && keepsLease($0) }) {
             record.violate("lease", "device \(device): two processes sync one file at once")
@@ -139,7 +143,10 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
     }
 
     /// A process stands still from now on: its lease may run out before it asks again.
-    func stands(_ process: Int) { askingProcesses.remove(process) }
+    func stands(_ process: Int) {
+        askingProcesses.remove(process)
+        stoodWith[process] = lease()
+    }
 
     /// Whether another process has taken the file over since.
     private func isOvertaken(_ sender: Sender) -> Bool { sender.lease != lease() }

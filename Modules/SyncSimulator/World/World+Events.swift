@@ -205,6 +205,7 @@ extension World {
     ) {
         for edit in edits {
             let (key, isChange): (RecordKey, Bool)
+            var renames = false
             switch edit {
             case .insert(let record, _): (key, isChange) = (record, true)
             case .delete(let record): (key, isChange) = (record, rows.rows[record] != nil)
@@ -213,9 +214,11 @@ extension World {
                 (key, isChange) = (
                     record, fields.contains { !(before[$0.key] ?? .null).isSame(as: $0.value) }
                 )
+                // To the device another id of the same record is another value (seed 17808).
+                renames = rows.strays.contains { ids.key($0.record) == record && fields[$0.field] != nil }
             }
             let wasMade = made.contains { $0.record == key }
-            if isChange != wasMade {
+            if isChange != wasMade, !wasMade || !renames {
                 record.violate(
                     "I4",
                     "device \(index): \(key) \(isChange ? "changed" : "did not change"), and the queue has it \(wasMade)"
