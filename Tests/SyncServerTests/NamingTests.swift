@@ -119,6 +119,19 @@ struct NamingTests {
             #expect(result["verdict"].string == "merged" || result["first"].string == "merged")
             #expect(result["record"]["id"].string == id && result["serverID"].string == id)
         }
+        // Also where it won: it has no row of that name, or another one (seed 20505).
+        let edit = server.update("k4", 4, "board", "x", ["c": (1, 2)], at: -50)
+        for _ in 1...2 {
+            let result = try server.sync("d", [edit]).result("k4")
+            #expect(result["verdict"].string == "applied" || result["first"].string == "applied")
+            #expect(result["serverID"].string == id)
+        }
+        let made = [
+            server.create("k5", 5, "board", "y", ["n": 1], at: -40),
+            server.update("k6", 6, "board", "y", ["n": (1, 2)], at: -30),
+        ]
+        let both = try server.sync("d", made)
+        #expect(both.result("k5")["serverID"].string != nil && both.result("k6")["serverID"].string == nil)
         // Who knows the server's id needs no other.
         let own = try server.sync("d", [server.update("k3", 3, "board", id, ["n": (1, 4)], at: -400)]).result("k3")
         #expect(own["verdict"].string == "merged" && own["serverID"].string == nil)
@@ -133,6 +146,30 @@ struct NamingTests {
         #expect(try server.sync("d", [board]).result("k2")["serverID"].string != nil)
         let again = try server.sync("d", [early]).result("k1")
         #expect(again["verdict"].string == "duplicate" && again["first"].string == "rejected")
+    }
+
+    @Test(
+        "IDS-01, seed 20505: who refers to a record by a name that this answer does not tell is told what stands there")
+    func translated() throws {
+        let server = try TestServer { $0.makesIDs = true }
+        func list(_ key: String, _ number: Int64, _ id: String, in board: String) -> FieldValue {
+            server.create(key, number, "list", id, ["idBoard": .string(board)], at: -800)
+        }
+        let made = try server.sync(
+            "d", [server.create("k1", 1, "board", "x", ["n": 1], at: -900), list("k2", 2, "y", in: "x")])
+        let board = try #require(made.result("k1")["serverID"].string)
+        // Made by this very request: its answer names it, and nothing is left to say.
+        #expect(made.records.isEmpty)
+        let version = try #require(made.value["currentSyncVersion"].int)
+        // A copy of the device's file does not know the board's other name.
+        let answer = try server.sync(
+            "e", [list("k3", 1, "z", in: "x")], ["lastSyncVersion": .int(version)])
+        #expect(answer.result("k3")["verdict"].string == "applied")
+        #expect(answer.records.map { $0["fields"]["idBoard"].string } == [board])
+        // Who knows it needs nothing.
+        let known = try server.sync(
+            "e", [list("k4", 2, "w", in: board)], ["lastSyncVersion": .int(version + 1)])
+        #expect(known.result("k4")["verdict"].string == "applied" && known.records.isEmpty)
     }
 
     @Test("IDS-02 a field that names a record and goes with nothing names it by the server's id, too")

@@ -29,6 +29,9 @@ struct IncomingChange: Sendable, Hashable {
     var isClamped = false
     /// How many bytes it took on the wire.
     var size = 0
+    /// Whether it refers to a record by a name of the device's that stands for the server's id since an earlier request: what is kept
+    /// is not what was said.
+    var isTranslated = false
 
     /// The place of the change itself: of its delete, or of its being a create.
     var tag: WriteTag { WriteTag(stamp: stamp, device: device, sequence: sequence) }

@@ -118,7 +118,8 @@ extension Ledger {
             isKnown = before.version == (change.baseVersion ?? 0)
         }
         entries[place].isEcho =
-            isKnown && ruling.isAsSent && ruling.kind == .applied && ruling.overwrote.isEmpty && !before.wasDeadItself
+            isKnown && !change.isTranslated && ruling.isAsSent && ruling.kind == .applied && ruling.overwrote.isEmpty
+            && !before.wasDeadItself
             && !before.isDead && entries[place].isDead == (change.operation == .delete)
             && (before.root == entries[place].root || before.version == 0)
     }

@@ -25,6 +25,9 @@ final class Naming {
         var change = change
         for reference in ledger.rules[change.record.entity]?.references ?? [] {
             guard let index = change.fields.firstIndex(where: { $0.name == reference.field }) else { continue }
+            if try isKnownFromBefore(change.fields[index].new, of: reference.entity, in: source) {
+                change.isTranslated = true
+            }
             change.fields[index].new = try rename(change.fields[index].new, of: reference.entity, in: source)
             change.fields[index].old = try change.fields[index].old.map {
                 try rename($0, of: reference.entity, in: source)
@@ -42,6 +45,17 @@ final class Naming {
         guard case .string(let id) = value else { return value }
         return try find(RecordKey(entity, id), in: source).map { .string($0) } ?? value
     }
+
+    private func isKnownFromBefore(
+        _ value: FieldValue, of entity: String, in source: some RecordSource
+    ) throws -> Bool {
+        guard case .string(let id) = value else { return false }
+        let key = RecordKey(entity, id)
+        return try !hasMade(key) && source.alias(of: key) != nil
+    }
+
+    /// Whether this very request made it, and its answer tells the name.
+    func hasMade(_ key: RecordKey) -> Bool { made.contains { $0.key == key } }
 
     /// What the same key must say again, by whichever of their ids it names records: a client learns the server's in between, and says
     /// the same with those.

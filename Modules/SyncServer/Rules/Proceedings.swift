@@ -121,7 +121,11 @@ struct Proceedings {
         let renamed = try naming.rename(change, ledger: &ledger, in: source)
         let decision = try ledger.decide(renamed, in: source)
         guard renamed.record != change.record else { return (decision, nil) }
-        guard change.operation == .create else { return (decision, decision.tellsRecord ? renamed.record.id : nil) }
+        guard change.operation == .create else {
+            // Who edits by a name that no answer has made good has another row for the record, or none.
+            let isLate = change.operation == .update && decision.isDone && !naming.hasMade(change.record)
+            return (decision, decision.tellsRecord || isLate ? renamed.record.id : nil)
+        }
         guard decision.isDone else { return (decision, nil) }
         naming.settle(change.record, renamed.record.id)
         return (decision, renamed.record.id)

@@ -182,7 +182,7 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
 
     private func shadow(_ account: String) -> Shadow {
         if let known = shadows[account] { return known }
-        let shadow = Shadow(schema: schema, clock: clock)
+        let shadow = Shadow(schema: schema, clock: clock, makesIDs: ids.areTwo)
         shadows[account] = shadow
         return shadow
     }
