@@ -119,6 +119,55 @@ struct NamedLateTests {
         }
     }
 
+    @Test(
+        "IDS-01, seed 24366: deleted here before it was named, it comes back with all under it, also what stands under two"
+    )
+    func comesBackWhole() async throws {
+        let schema = try Schema([
+            EntitySchema("board", fields: [.text("name")]),
+            EntitySchema("list", fields: [.text("name"), .parent("idBoard", "board")]),
+            EntitySchema(
+                "note",
+                fields: [
+                    .parent("idList", "list"),
+                    FieldSchema("idAbove", kind: .text, reference: Reference(entity: "note", isParent: true)),
+                ]),
+        ])
+        let fixture = try Fixture(schema)
+        try fixture.sql("INSERT INTO board (id, name) VALUES ('mine', 'A')")
+        let keys = try await fixture.claim().keys
+        try await fixture.settle((keys[0], .unanswered))
+        try fixture.sql("DELETE FROM board")
+        // What is found first by its list stands under what is found last.
+        try await fixture.apply(
+            record("board", "S1", 2_000, ["name": "A"]), record("list", "l1", 2_001, ["idBoard": "S1"]),
+            record("list", "l2", 2_002, ["idBoard": "S1"]), record("note", "n1", 2_003, ["idList": "l2"]),
+            record("note", "n2", 2_004, ["idList": "l1", "idAbove": "n1"]))
+        try #require(try fixture.int("SELECT count(*) FROM note") == 2)
+        _ = try await fixture.claim(ClaimLimits(maxChanges: 1))
+        _ = try await fixture.store.settle(Settlement(outcomes: [told(keys[0], 1_000)]), claim: nil)
+        #expect(try fixture.int("SELECT count(*) FROM board") == 0)
+        #expect(try fixture.int("SELECT count(*) FROM sync_held") == 4)
+        // Somebody else's edit was later than the delete.
+        let delete = try await fixture.claim().keys
+        try await fixture.settle((delete[0], .merged(record("board", "mine", 2_000, ["name": "A"]))))
+        let notes = try await fixture.store.database.read {
+            try String.fetchAll($0, sql: "SELECT id FROM note ORDER BY id")
+        }
+        #expect(notes == ["n1", "n2"])
+        #expect(try fixture.int("SELECT count(*) FROM sync_held") == 0)
+        try await fixture.store.close()
+    }
+
+    @Test("A record and what is under it come in an order in which each stands behind all of its parents")
+    func order() {
+        let under = [
+            "b": ["l1", "l2"], "l1": ["n2"], "l2": ["n1", "n3"], "n1": ["n2"], "n3": ["n4"], "n4": ["n3"],
+        ]
+        let order = FamilyOrder.parentsFirst(RecordKey("x", "b")) { (under[$0.id] ?? []).map { RecordKey("x", $0) } }
+        #expect(order.map(\.id) == ["b", "l1", "l2", "n1", "n2", "n3", "n4"])
+    }
+
     @Test("DL-21, seed 550: a root that was asked for by an id that the server did not know is read from its beginning")
     func root() async throws {
         try await fixture.applyBoard()

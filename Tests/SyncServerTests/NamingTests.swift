@@ -132,6 +132,15 @@ struct NamingTests {
         ]
         let both = try server.sync("d", made)
         #expect(both.result("k5")["serverID"].string != nil && both.result("k6")["serverID"].string == nil)
+        // A copy that heard of neither asks the update again, beside a create of its own (seed 24915).
+        let copied = [
+            server.create("k7", 7, "board", "y", ["n": 9], at: -20),
+            server.update("k6", 6, "board", "y", ["n": (1, 2)], at: -30),
+        ]
+        let heard = try server.sync("d", copied)
+        #expect(heard.result("k7")["error"]["code"].string == "idTaken")
+        #expect(heard.result("k6")["first"].string == "applied" && heard.result("k6")["version"].int != nil)
+        #expect(heard.result("k6")["serverID"].string == both.result("k5")["serverID"].string)
         // Who knows the server's id needs no other.
         let own = try server.sync("d", [server.update("k3", 3, "board", id, ["n": (1, 4)], at: -400)]).result("k3")
         #expect(own["verdict"].string == "merged" && own["serverID"].string == nil)

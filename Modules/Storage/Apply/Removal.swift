@@ -37,21 +37,13 @@ enum Removal {
         return try family(db, key, schema).contains { try Drafts.kind(db, of: $0) == .local }
     }
 
-    /// The record and every row under it, the record first.
+    /// The record and every row under it, each behind all that it stands under.
     static func family(_ db: Database, _ key: RecordKey, _ schema: Schema) throws -> [RecordKey] {
-        var seen: Set<RecordKey> = [key]
-        var family = [key]
-        var next = 0
-        while next < family.count {
-            for (child, field) in schema.children(of: family[next].entity) {
-                for id in try ids(db, child, field, family[next].id) {
-                    let key = RecordKey(child.name, id)
-                    if seen.insert(key).inserted { family.append(key) }
-                }
+        try FamilyOrder.parentsFirst(key) { parent in
+            try schema.children(of: parent.entity).flatMap { child, field in
+                try ids(db, child, field, parent.id).map { RecordKey(child.name, $0) }
             }
-            next += 1
         }
-        return family
     }
 
     /// Deletes the row and what is under it, children first, and forgets what was known of it.

@@ -209,14 +209,7 @@ struct Family {
 
     /// Every record under this one, parents first.
     private func below(_ db: Database, _ record: RecordKey) throws -> [RecordKey] {
-        var family = [record]
-        var seen: Set<RecordKey> = [record]
-        var place = 0
-        while place < family.count {
-            for child in try children(db, of: family[place]) where seen.insert(child).inserted { family.append(child) }
-            place += 1
-        }
-        return Array(family.dropFirst())
+        Array(try FamilyOrder.parentsFirst(record) { try children(db, of: $0) }.dropFirst())
     }
 
     /// The rows that name the record as a parent.

@@ -160,8 +160,22 @@ struct Proceedings {
         }
         try count(verdictBytes: known.members.utf8.count)
         var repeated = outcome(dirty, .duplicate(known))
-        if repeated.decision.isDone { repeated.stamp = try stamp(ofRepeated: dirty, in: source) }
+        if repeated.decision.isDone {
+            repeated.stamp = try stamp(ofRepeated: dirty, in: source)
+            repeated.serverID = try lateName(dirty, beside: known, in: source)
+        }
         return repeated
+    }
+
+    /// What an update's record is called, where it was told beside its create alone: who repeats it may be a copy that never heard that
+    /// (seed 24915).
+    private func lateName(
+        _ dirty: DirtyRecord, beside known: StoredOutcome, in source: some RecordSource
+    ) throws -> String? {
+        guard let naming, case .change(let change) = dirty.content, change.operation == .update,
+            !naming.hasMade(change.record), !known.members.contains(#""serverID":"#)
+        else { return nil }
+        return try naming.present(change.record, in: source)?.id
     }
 
     private func digest(of dirty: DirtyRecord, in source: some RecordSource) throws -> ContentDigest {

@@ -19,7 +19,10 @@ enum OutcomeWriter {
 
     /// What stands beside the verdict: the inside of an object, which a duplicate repeats.
     static func members(of outcome: ChangeOutcome) throws(JSONFailure) -> String {
-        if case .duplicate(let first) = outcome.decision { return first.members }
+        if case .duplicate(let first) = outcome.decision {
+            guard let serverID = outcome.serverID else { return first.members }
+            return "\(first.members)\(first.members.isEmpty ? "" : ",")\"serverID\":\"\(serverID)\""
+        }
         if case .applied(let version?, let overwrote) = outcome.decision, overwrote.isEmpty, !outcome.isClamped,
             outcome.serverID == nil
         {
