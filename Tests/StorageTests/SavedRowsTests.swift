@@ -58,6 +58,24 @@ struct SavedRowsTests {
         try await g.store.close()
     }
 
+    @Test("What was saved is not saved again by who finds the note still there: the process was killed before it went")
+    func savedOnce() async throws {
+        let f = try Fixture(schema())
+        try f.sql("INSERT INTO note (id, text) VALUES ('n1', 'a')")
+        try await f.store.close()
+        try Recovery.moveAside(f.file.path, now: 1)
+        let targets = AsideNote(database: f.file.path).targets
+        try #require(targets.count == 1)
+        for seed in 8...9 {
+            let g = try Fixture(schema(), file: f.file, seed: Int64(seed))
+            #expect(g.store.movedAside != nil)
+            #expect(try await g.store.queued().map(\.change.record.id) == ["n1"])
+            #expect(try await g.store.events().count { $0.kind == "movedAside" } == 1)
+            try await g.store.close()
+            try AsideNote(database: f.file.path).set(targets: targets)
+        }
+    }
+
     @Test("A mark whose row cannot be read as it is declared is told, and holds nothing up")
     func markedWrong() async throws {
         let f = try Fixture(schema())

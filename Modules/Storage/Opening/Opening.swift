@@ -106,7 +106,7 @@ enum Opening {
             try opened.database.write { db in
                 for each in old { _ = try Recovery.salvage(db, from: each, context, now: now) }
             }
-            // A kill between the two saves again what is saved: rows that are there are left alone.
+            // After a kill between the two the file itself says that all of it is there.
             try note.remove()
         } catch {
             let doing = "saving the queue of a corrupt database"

@@ -39,8 +39,9 @@ enum Recovery {
     ///
     /// What is in the new one's queue by now, made of rows that the app put there itself, goes behind what is saved. Of several broken
     /// files the oldest comes first.
-    /// - Returns: how many changes were saved.
+    /// - Returns: how many changes were saved; none where this file was saved before, and nobody could note that any more.
     static func salvage(_ db: Database, from path: String, _ context: ApplyContext, now: Int64) throws -> Int {
+        guard try !isSaved(db, path) else { return 0 }
         let mended = try MendedHeader(of: path, like: db)
         defer { mended?.remove() }
         let broken = BrokenFile(mended?.path ?? path)
@@ -65,7 +66,7 @@ enum Recovery {
             for row in saved[table] ?? [] { try insert(db, columns(of: row), into: table) }
         }
         for table in ["sync_conflict", "sync_event"] {
-            for row in saved[table] ?? [] { try insert(db, entry: row, into: table) }
+            for row in saved[table] ?? [] { try insert(db, entry: columns(of: row), into: table) }
         }
         var count = 0
         for row in queue.rows where try insert(db, row, into: "sync_change") { count += 1 }
@@ -81,6 +82,13 @@ enum Recovery {
         try Journal.event(db, .movedAside, detail: path, at: now)
         try Journal.event(db, .salvaged, detail: "\(count) changes", at: now)
         return count
+    }
+
+    /// What is saved stands in one transaction with the event that tells of the file. Its name counts, since folders move.
+    private static func isSaved(_ db: Database, _ path: String) throws -> Bool {
+        let told = "SELECT 1 FROM sync_event WHERE kind = ? AND substr(detail, -length(?2)) = ?2 LIMIT 1"
+        let name = "/" + URL(fileURLWithPath: path).lastPathComponent
+        return try Row.fetchOne(db, sql: told, arguments: [Journal.Event.movedAside.rawValue, name]) != nil
     }
 
     /// The roots that were held are asked for again, each from 0 (DL-21): else all that the account may see would come.
@@ -124,14 +132,8 @@ enum Recovery {
     }
 
     /// An entry of a journal keeps its number, unless the new file gave that one to another entry.
-    private static func insert(_ db: Database, entry row: Row, into table: String) throws {
-        let columns = columns(of: row)
-        guard try !insert(db, columns, into: table) else { return }
-        let others = columns.filter { $0.0 != "number" }
-        let same = others.map { "\"\($0.0)\" IS ?" }.joined(separator: " AND ")
-        let known = try Row.fetchOne(
-            db, sql: "SELECT 1 FROM \(table) WHERE \(same)", arguments: StatementArguments(others.map(\.1)))
-        if known == nil { try insert(db, others, into: table) }
+    private static func insert(_ db: Database, entry: [(String, DatabaseValue)], into table: String) throws {
+        if try !insert(db, entry, into: table) { try insert(db, entry.filter { $0.0 != "number" }, into: table) }
     }
 
     /// - Returns: whether the row is in; one that the new table does not take is left in the old file.

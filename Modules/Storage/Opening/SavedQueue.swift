@@ -29,20 +29,18 @@ struct SavedQueue {
     /// itself, and never sent. Of a record that is saved, the user's own word counts, and that is none. What was saved of an older file
     /// stays in front, and keeps its sequences, which the server knows.
     mutating func makeRoom(_ db: Database) throws {
-        let present = try Row.fetchAll(db, sql: "SELECT key, position, device, entity, id FROM sync_change")
+        let present = try Row.fetchAll(db, sql: "SELECT position, device, entity, id FROM sync_change")
         guard !present.isEmpty else { return }
-        let keys = Set(present.map { $0[0] as String })
-        rows.removeAll { Self.text($0, "key").map(keys.contains) ?? false }
         guard let first = rows.compactMap({ Self.number($0, "position") }).min() else { return }
         let records = Set(rows.map { RecordKey(Self.text($0, "entity") ?? "", Self.text($0, "id") ?? "") })
-        for row in present where (row[2] as DatabaseValue).isNull && records.contains(RecordKey(row[3], row[4])) {
-            try ChangeRows.delete(db, position: row[1])
+        for row in present where (row[1] as DatabaseValue).isNull && records.contains(RecordKey(row[2], row[3])) {
+            try ChangeRows.delete(db, position: row[0])
         }
-        let taken = present.filter { !($0[2] as DatabaseValue).isNull }.map { $0[1] as Int64 }.max() ?? 0
+        let taken = present.filter { !($0[1] as DatabaseValue).isNull }.map { $0[0] as Int64 }.max() ?? 0
         offset = first <= taken ? taken : 0
         rows = rows.map(moved)
         let last = rows.flatMap { [Self.number($0, "position"), Self.number($0, "sequence")] }.compactMap(\.self).max()
-        let step = max(last ?? 0, present.map { $0[1] as Int64 }.max() ?? 0)
+        let step = max(last ?? 0, present.map { $0[0] as Int64 }.max() ?? 0)
         try db.execute(
             sql: "UPDATE sync_change SET position = position + ?1, sequence = sequence + ?1 WHERE device IS NULL",
             arguments: [step])
