@@ -185,6 +185,45 @@ struct SavedQueueTests {
         }
     }
 
+    @Test("The text of a trigger is damaged, which nothing can be read behind: the whole queue is saved all the same")
+    func brokenTrigger() async throws {
+        let f = try Fixture()
+        try f.sql("INSERT INTO board (id, name) VALUES ('b1', 'A'), ('b2', 'B')")
+        let keys = try await f.store.queued().map(\.change.id)
+        try await f.store.close()
+        let path = URL(fileURLWithPath: f.file.path)
+        var bytes = try Data(contentsOf: path)
+        let place = try #require(bytes.firstRange(of: Data("CREATE TRIGGER \"sync_capture_board_update\" AFTER".utf8)))
+        bytes.replaceSubrange(place.lowerBound..<place.lowerBound + 6, with: Data("CROATE".utf8))
+        try bytes.write(to: path)
+        let g = try Fixture(file: f.file, seed: 8)
+        #expect(g.store.movedAside != nil)
+        #expect(try await g.store.queued().map(\.change.id) == keys)
+        #expect(try g.int("SELECT count(*) FROM board") == 2)
+        try await g.store.close()
+    }
+
+    @Test(
+        "A row of the queue whose values are none that it can have stays in the old file; the others are saved, and the file opens",
+        arguments: [
+            "operation = 9", "operation = 'x'", "state = x'00'", "state = 77", "position = 9223372036854775807",
+            "sequence = 9223372036854775807", "fields = '{'", "fields = 7", "entity = x'ff'", "stamp = 'x'", "key = x'05'",
+        ])
+    func wrongValues(_ damage: String) async throws {
+        let f = try Fixture()
+        try f.sql("INSERT INTO board (id, name) VALUES ('b1', 'A'), ('b2', 'B'), ('b3', 'C')")
+        let keys = try await f.store.queued().map(\.change.id)
+        try f.sql("UPDATE sync_change SET \(damage) WHERE id = 'b2'")
+        try f.sql("UPDATE sync_clock SET sequence = 9223372036854775807, stamp = 'x'")
+        try await f.store.close()
+        try f.file.breakHeader()
+        let g = try Fixture(file: f.file, seed: 8)
+        #expect(try await g.store.queued().map(\.change.id) == [keys[0], keys[2]])
+        try g.sql("INSERT INTO board (id, name) VALUES ('b4', 'D')")
+        #expect(try await g.claim().told == ["create board b1", "create board b3", "create board b4"])
+        try await g.store.close()
+    }
+
     @Test("DL-21 the roots that were held are asked for again, each from 0, and nothing else")
     func roots() async throws {
         for isLegible in [true, false] {

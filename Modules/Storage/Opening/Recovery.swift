@@ -48,25 +48,33 @@ enum Recovery {
         var saved: [String: [Row]] = [:]
         for table in tables { saved[table] = broken.rows(of: table) }
         let old = Dictionary(
-            (saved["sync_meta"] ?? []).compactMap { row in (row["key"] as String?).map { ($0, row) } },
+            (saved["sync_meta"] ?? []).compactMap { row in
+                SavedRow.text(row, "key").flatMap { key in SavedRow.text(row, "value").map { (key, $0) } }
+            },
             uniquingKeysWith: { $1 })
         if let clock = saved["sync_clock"]?.first {
-            try db.execute(
-                sql: "UPDATE sync_clock SET sequence = max(sequence, ?), stamp = max(stamp, ?)",
-                arguments: [clock["sequence"] as Int64? ?? 0, clock["stamp"] as Int64? ?? 0])
+            let sequence = SavedRow.number(clock, "sequence")
+            if SavedRow.isPlace(sequence) {
+                try db.execute(
+                    sql: "UPDATE sync_clock SET sequence = max(sequence, ?), stamp = max(stamp, ?)",
+                    arguments: [sequence, SavedRow.number(clock, "stamp") ?? 0])
+            }
         }
         for key in [Meta.Key.account, .dataset] {
-            if let value = old[key.rawValue]?["value"] as String? { try Meta.set(db, key, value) }
+            if let value = old[key.rawValue] { try Meta.set(db, key, value) }
         }
-        try askForRoots(db, old[Meta.Key.scopes.rawValue]?["value"])
-        var queue = SavedQueue(saved["sync_change"] ?? [], device: old[Meta.Key.device.rawValue]?["value"])
+        try askForRoots(db, old[Meta.Key.scopes.rawValue])
+        let changes = try (saved["sync_change"] ?? []).filter {
+            try SavedRow.isSound(SavedRow.columns(of: $0), in: "sync_change", db)
+        }
+        var queue = SavedQueue(changes, device: old[Meta.Key.device.rawValue])
         try queue.makeRoom(db)
         for row in saved["sync_failure"] ?? [] { try insert(db, queue.moved(row), into: "sync_failure") }
         for table in ["sync_identity", "sync_draft"] {
-            for row in saved[table] ?? [] { try insert(db, columns(of: row), into: table) }
+            for row in saved[table] ?? [] { try insert(db, SavedRow.columns(of: row), into: table) }
         }
         for table in ["sync_conflict", "sync_event"] {
-            for row in saved[table] ?? [] { try insert(db, entry: columns(of: row), into: table) }
+            for row in saved[table] ?? [] { try insert(db, entry: SavedRow.columns(of: row), into: table) }
         }
         var count = 0
         for row in queue.rows where try insert(db, row, into: "sync_change") { count += 1 }
@@ -127,10 +135,6 @@ enum Recovery {
                 """, arguments: [reason, now, Failures.Doubt.shown.rawValue])
     }
 
-    private static func columns(of row: Row) -> [(String, DatabaseValue)] {
-        Array(zip(row.columnNames, row.databaseValues))
-    }
-
     /// An entry of a journal keeps its number, unless the new file gave that one to another entry.
     private static func insert(_ db: Database, entry: [(String, DatabaseValue)], into table: String) throws {
         if try !insert(db, entry, into: table) { try insert(db, entry.filter { $0.0 != "number" }, into: table) }
@@ -139,6 +143,7 @@ enum Recovery {
     /// - Returns: whether the row is in; one that the new table does not take is left in the old file.
     @discardableResult
     private static func insert(_ db: Database, _ row: [(String, DatabaseValue)], into table: String) throws -> Bool {
+        guard try SavedRow.isSound(row, in: table, db) else { return false }
         let columns = row.map { "\"\($0.0)\"" }.joined(separator: ", ")
         let marks = row.map { _ in "?" }.joined(separator: ", ")
         do {

@@ -26,7 +26,8 @@ struct SavedRows {
             let gone = broken.rows(
                 ["SELECT id, seen FROM sync_dirty WHERE +gone = 1 AND entity = ?"], by: "id", [entity.name])
             for row in gone {
-                let record = RecordKey(entity.name, row[0])
+                guard let id = SavedRow.text(row, "id") else { continue }
+                let record = RecordKey(entity.name, id)
                 guard let seen = seen(row[1], entity), broken.fields(of: record, entity) == nil else { continue }
                 try add(
                     FoundChange(
@@ -37,7 +38,7 @@ struct SavedRows {
             let select =
                 "SELECT \(RowWriter.quoted(entity.keyColumn)) AS id FROM \(RowWriter.quoted(entity.table)) WHERE +is_dirty = 1"
             let rows = broken.rows(["\(select) ORDER BY edits", select, "\(select) ORDER BY rowid DESC"], by: "id")
-            for id in rows.compactMap({ String.fromDatabaseValue($0[0]) }) {
+            for id in rows.compactMap({ SavedRow.text($0, "id") }) {
                 let record = RecordKey(entity.name, id)
                 guard try Drafts.kind(db, of: record) != .local else { continue }
                 guard let row = broken.fields(of: record, entity) else {
@@ -70,7 +71,7 @@ struct SavedRows {
 
     /// The row before its first edit.
     private func seen(_ json: DatabaseValue, _ entity: EntitySchema) -> [String: FieldValue]? {
-        guard let text = String.fromDatabaseValue(json) else { return nil }
+        guard case .string(let text) = json.storage else { return nil }
         do { return try DeltaCodec.deltas(text, of: entity).compactMapValues(\.old) } catch {
             // kept: a text on a damaged page.
             return nil
