@@ -204,10 +204,11 @@ struct SavedQueueTests {
     }
 
     @Test(
-        "A row of the queue whose values are none that it can have stays in the old file; the others are saved, and the file opens",
+        "A row of the queue with values that it cannot have stays in the old file; the others are saved, and it opens",
         arguments: [
             "operation = 9", "operation = 'x'", "state = x'00'", "state = 77", "position = 9223372036854775807",
-            "sequence = 9223372036854775807", "fields = '{'", "fields = 7", "entity = x'ff'", "stamp = 'x'", "key = x'05'",
+            "sequence = 9223372036854775807", "fields = '{'", "fields = 7", "entity = x'ff'", "stamp = 'x'",
+            "key = x'05'",
         ])
     func wrongValues(_ damage: String) async throws {
         let f = try Fixture()
