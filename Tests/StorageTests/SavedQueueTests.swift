@@ -117,7 +117,7 @@ struct SavedQueueTests {
     func foreignKey() async throws {
         let file = try TestFile()
         let old = try openOwn(file, seed: 7)
-        try await old.apply(
+        _ = try await old.apply(
             PageSlice(
                 records: [record("board", "known", 1, ["name": "K"])], from: 0, checkpoint: 1, epoch: Fixture.epoch))
         try await write("INSERT INTO board (id, name, twin) VALUES ('mine', 'A', 'known')", in: old)
@@ -130,7 +130,7 @@ struct SavedQueueTests {
             try await store.database.read { try String.fetchAll($0, sql: "SELECT id FROM board ORDER BY id") }
         }
         #expect(try await boards() == ["inbox"])
-        try await store.apply(
+        _ = try await store.apply(
             PageSlice(
                 records: [record("board", "known", 1, ["name": "K"])], from: 0, checkpoint: 1, epoch: Fixture.epoch))
         #expect(try await boards() == ["inbox", "known", "mine"])
