@@ -160,6 +160,27 @@ struct SavedQueueTests {
         try await h.store.close()
     }
 
+    @Test("A broken file that has the queue of an older one already brings none of it twice")
+    func savedInBoth() async throws {
+        let f = try Fixture()
+        try f.sql("INSERT INTO board (id, name) VALUES ('a1', 'A')")
+        try await f.store.close()
+        try Recovery.moveAside(f.file.path, now: 1)
+        let note = AsideNote(database: f.file.path)
+        let targets = note.targets
+        let g = try Fixture(file: f.file, seed: 9)
+        try g.sql("INSERT INTO board (id, name) VALUES ('b1', 'B')")
+        let keys = try await g.store.queued().map(\.change.id)
+        try #require(keys.count == 2)
+        try await g.store.close()
+        // The note had not gone as the process was killed, and the new file breaks, too.
+        try note.set(targets: targets)
+        try f.file.breakHeader()
+        let h = try Fixture(file: f.file, seed: 8)
+        #expect(try await h.store.queued().map(\.change.id) == keys)
+        try await h.store.close()
+    }
+
     @Test("An entry of the journal whose number the new file gave to another one is kept under the next")
     func journal() async throws {
         let f = try Fixture()
@@ -208,14 +229,14 @@ struct SavedQueueTests {
         arguments: [
             "operation = 9", "operation = 'x'", "state = x'00'", "state = 77", "position = 9223372036854775807",
             "sequence = 9223372036854775807", "fields = '{'", "fields = 7", "entity = x'ff'", "stamp = 'x'",
-            "key = x'05'",
+            "key = x'05'", "stamp = 9223372036854775807",
         ])
     func wrongValues(_ damage: String) async throws {
         let f = try Fixture()
         try f.sql("INSERT INTO board (id, name) VALUES ('b1', 'A'), ('b2', 'B'), ('b3', 'C')")
         let keys = try await f.store.queued().map(\.change.id)
         try f.sql("UPDATE sync_change SET \(damage) WHERE id = 'b2'")
-        try f.sql("UPDATE sync_clock SET sequence = 9223372036854775807, stamp = 'x'")
+        try f.sql("UPDATE sync_clock SET sequence = 9223372036854775807, stamp = 9223372036854775807")
         try await f.store.close()
         try f.file.breakHeader()
         let g = try Fixture(file: f.file, seed: 8)

@@ -53,12 +53,10 @@ enum Recovery {
             },
             uniquingKeysWith: { $1 })
         if let clock = saved["sync_clock"]?.first {
-            let sequence = SavedRow.number(clock, "sequence")
-            if SavedRow.isPlace(sequence) {
-                try db.execute(
-                    sql: "UPDATE sync_clock SET sequence = max(sequence, ?), stamp = max(stamp, ?)",
-                    arguments: [sequence, SavedRow.number(clock, "stamp") ?? 0])
-            }
+            let (sequence, stamp) = (SavedRow.number(clock, "sequence"), SavedRow.number(clock, "stamp"))
+            try db.execute(
+                sql: "UPDATE sync_clock SET sequence = max(sequence, ?), stamp = max(stamp, ?)",
+                arguments: [SavedRow.isPlace(sequence) ? sequence : 0, SavedRow.isStamp(stamp) ? stamp : 0])
         }
         for key in [Meta.Key.account, .dataset] {
             if let value = old[key.rawValue] { try Meta.set(db, key, value) }

@@ -28,8 +28,11 @@ struct SavedQueue {
     /// itself, and never sent. Of a record that is saved, the user's own word counts, and that is none. What was saved of an older file
     /// stays in front, and keeps its sequences, which the server knows.
     mutating func makeRoom(_ db: Database) throws {
-        let present = try Row.fetchAll(db, sql: "SELECT position, device, entity, id FROM sync_change")
+        let present = try Row.fetchAll(db, sql: "SELECT position, device, entity, id, key FROM sync_change")
         guard !present.isEmpty else { return }
+        // A file may have an older one's queue already.
+        let keys = Set(present.map { $0[4] as String })
+        rows.removeAll { SavedRow.text($0, "key").map(keys.contains) ?? false }
         guard let first = rows.compactMap({ SavedRow.number($0, "position") }).min() else { return }
         let records = Set(rows.map { RecordKey(SavedRow.text($0, "entity") ?? "", SavedRow.text($0, "id") ?? "") })
         for row in present where (row[1] as DatabaseValue).isNull && records.contains(RecordKey(row[2], row[3])) {

@@ -29,6 +29,9 @@ enum SavedRow {
     /// Whether a place, or how many there were, can be one: the next ones are counted from it.
     static func isPlace(_ number: Int64?) -> Bool { number.map { (0..<1 << 53).contains($0) } ?? false }
 
+    /// Whether a stamp can be one: the next is one more.
+    static func isStamp(_ number: Int64?) -> Bool { number.map { (0..<1 << 62).contains($0) } ?? false }
+
     /// Whether whoever reads the row in the new table finds what it expects: a value of another type would end the program, each time.
     static func isSound(_ row: Columns, in table: String, _ db: Database) throws -> Bool {
         let types = Dictionary(
@@ -41,7 +44,9 @@ enum SavedRow {
             }
         }
         guard isTyped, table == "sync_change" else { return isTyped }
-        guard isPlace(number(row, "position")), isPlace(number(row, "sequence")) else { return false }
+        guard isPlace(number(row, "position")), isPlace(number(row, "sequence")), isStamp(number(row, "stamp")) else {
+            return false
+        }
         guard let operation = number(row, "operation"), (0...2).contains(operation),
             let state = number(row, "state"), (0...5).contains(state), let fields = text(row, "fields")
         else { return false }
