@@ -224,6 +224,50 @@ struct SavedQueueTests {
         try await g.store.close()
     }
 
+    /// One letter of the file's table of tables, which nothing can be read behind.
+    private func replace(_ old: String, by new: String, in file: TestFile) throws {
+        let path = URL(fileURLWithPath: file.path)
+        var bytes = try Data(contentsOf: path)
+        let place = try #require(bytes.firstRange(of: Data(old.utf8)))
+        try #require(old.utf8.count == new.utf8.count)
+        bytes.replaceSubrange(place, with: Data(new.utf8))
+        try bytes.write(to: path)
+    }
+
+    @Test(
+        "One letter of a table's text is damaged: the whole queue is saved all the same, and what was set aside",
+        arguments: [
+            ("CREATE TABLE \"board\"", "CREATE TABLF \"board\""),
+            ("CREATE TABLE \"card\"", "CREATE\u{0}TABLE \"card\""),
+            ("CREATE TABLE sync_meta", "CREATE TABLE sync_meti"), ("CREATE TABLE sync_meta", "CREATE TABLE sync(meta"),
+            ("CREATE TABLE sync_change", "CREATE TABLE sync_chance"),
+            ("position INTEGER PRIMARY", "pisition INTEGER PRIMARY"),
+            ("CREATE TABLE sync_change", "CRIATE TABLE sync_change"),
+            ("CREATE INDEX sync_change_record", "CREATE INDEK sync_change_record"),
+            ("CREATE TABLE sync_failure", "CREATE TABLE sync+failure"),
+            ("CREATE TABLE sync_event", "CREATE TABLE sync_evend"),
+            ("CREATE VIEW sync_enqueue", "CREATE VIEV sync_enqueue"),
+        ])
+    func brokenTable(_ old: String, _ new: String) async throws {
+        let f = try Fixture()
+        try f.sql("INSERT INTO board (id, name) VALUES ('b1', 'A'), ('b2', 'B')")
+        let sent = try await f.claim(ClaimLimits(maxChanges: 1))
+        try await f.settle((sent.keys[0], .refused("forbidden")))
+        let queued = try await f.store.queued().map(\.change.id)
+        let failures = try await f.store.failures()
+        try #require(queued.count == 1 && failures.count == 1)
+        try await f.store.close()
+        try replace(old, by: new, in: f.file)
+        let g = try Fixture(file: f.file, seed: 8)
+        #expect(g.store.movedAside != nil)
+        #expect(try await g.store.queued().map(\.change.id) == queued)
+        #expect(try await g.store.failures().map(\.reason) == failures.map(\.reason))
+        #expect(try g.int("SELECT count(*) FROM board") == 2)
+        let folder = URL(fileURLWithPath: f.file.path).deletingLastPathComponent().path
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder).filter { $0.hasSuffix("-tables") } == [])
+        try await g.store.close()
+    }
+
     @Test(
         "A row of the queue with values that it cannot have stays in the old file; the others are saved, and it opens",
         arguments: [

@@ -8,7 +8,7 @@ final class BrokenFile {
     init(_ path: String) {
         var settings = Configuration()
         settings.readonly = true
-        // Most of a small file is the text of triggers. With this a text that makes no sense hides what stands behind it, and not all.
+        // Most of a small file is the text of triggers. With this a text that makes no sense hides its own table, and not all.
         settings.prepareDatabase { try $0.execute(sql: "PRAGMA writable_schema = ON") }
         do { queue = try DatabaseQueue(path: path, configuration: settings) } catch {
             // kept: nothing of it can be read: that is what the file was moved aside for.
@@ -18,6 +18,16 @@ final class BrokenFile {
 
     deinit {
         do { try queue?.close() } catch {}  // kept: what was read is read
+    }
+
+    /// Whether tables are found by the columns that they have in a sound file.
+    func knows(_ tables: [String], of sound: Database) throws -> Bool {
+        try tables.allSatisfy { table in
+            // With the table's name: a name in quotes that is no column's alone is a text to SQLite.
+            let columns = try sound.columns(in: table).map { "\(table).\(RowWriter.quoted($0.name))" }
+            return read { _ = try $0.makeStatement(sql: "SELECT \(columns.joined(separator: ", ")) FROM \(table)") }
+                != nil
+        }
     }
 
     /// All rows of a table that can be read; reading goes on after each place that cannot.

@@ -138,10 +138,13 @@ enum Opening {
             opened.log = log
             return opened
         } catch {
+            let isDamaged =
+                error.kind == .unexpected && EngineTables.areDamaged(Reading(database, breaker, configuration))
             do { try database.close() } catch let second {
                 throw StoreFailure(second, while: "\(error.message); closing")
             }
-            throw error
+            guard isDamaged else { throw error }
+            throw StoreFailure(kind: .corrupt, message: "The database is corrupt: \(error.message)", code: error.code)
         }
     }
 

@@ -44,7 +44,11 @@ enum Recovery {
         guard try !isSaved(db, path) else { return 0 }
         let mended = try MendedHeader(of: path, like: db)
         defer { mended?.remove() }
-        let broken = BrokenFile(mended?.path ?? path)
+        let file = mended?.path ?? path
+        let known = try BrokenFile(file).knows(tables + ["sync_dirty"], of: db)
+        let legible = known ? nil : MendedTables(of: file)
+        defer { legible?.remove() }
+        let broken = BrokenFile(legible?.path ?? file)
         var saved: [String: [Row]] = [:]
         for table in tables { saved[table] = broken.rows(of: table) }
         let old = Dictionary(

@@ -44,6 +44,31 @@ enum EngineTables {
         try db.execute(sql: "DELETE FROM sync_meta WHERE key NOT IN (\(kept))")
     }
 
+    /// What each table is made by, by its name. No step has changed the text of one.
+    static let texts: [String: String] = Dictionary(
+        uniqueKeysWithValues: steps.joined().compactMap { sql -> (String, String)? in
+            let begin = "CREATE TABLE "
+            guard sql.hasPrefix(begin) else { return nil }
+            return (String(sql.dropFirst(begin.count).prefix { $0 != " " }), sql)
+        })
+
+    /// Whether a table has another text than this module gave it, which makes sense to SQLite and has other columns, say (PRC-14).
+    ///
+    /// Asked where an opening failed for no known reason.
+    static func areDamaged(_ read: Reading) -> Bool {
+        do {
+            return try read { db in
+                let present = try Row.fetchAll(db, sql: "SELECT name, sql FROM sqlite_schema WHERE type = 'table'")
+                return present.contains { row in
+                    let sound = String.fromDatabaseValue(row[0]).flatMap { texts[$0] }
+                    return sound != nil && String.fromDatabaseValue(row[1]) != sound
+                }
+            }
+        } catch {
+            return false  // kept: the opening's own error is told.
+        }
+    }
+
     /// What a file of a newer program is refused with.
     static func newer(_ found: Int64) -> StoreFailure {
         StoreFailure(
