@@ -25,13 +25,14 @@ import Testing
         let line = [
             "--readers", "--from", "5", "--list", "--seeds", "7", "--jobs", "3", "--minutes", "4", "--least", "6",
             "--server", "model", "--bug", "newKeyOnRetry", "--folder", "/tmp", "--without-faults", "3,1",
-            "--without-steps", "2",
+            "--without-steps", "2", "--capture", "mixed",
         ]
         let arguments = try Arguments(line)
         #expect(arguments.seeds == 5..<12)
         #expect(arguments.lists && arguments.jobs == 3 && arguments.minutes == 4 && arguments.least == 6)
         let options = try options(line)
         #expect(options.server == .model && options.bug == .newKeyOnRetry && !options.readsByWriter)
+        #expect(options.schema.entities.map(\.capture) == [.dirtyFlag, .triggers, .dirtyFlag, .triggers])
         #expect(options.withoutFaults == [1, 3] && options.withoutSteps == [2] && options.folder == "/tmp")
     }
 
@@ -55,7 +56,7 @@ import Testing
             ["--server"], ["--server", "--readers"], ["--server", "mine"], ["--bug"], ["--bug", "--list"],
             ["--bug", "none"], ["--plant", "none"], ["--folder"], ["--folder", "--list"], ["--trace"],
             ["--shrink", "x"],
-            ["--nothing"], ["5"],
+            ["--capture"], ["--capture", "explicit"], ["--nothing"], ["5"],
         ])
     func mistakes(line: [String]) {
         #expect(throws: Arguments.Mistake.self) { try Arguments(line) }

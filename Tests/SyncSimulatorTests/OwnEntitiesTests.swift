@@ -50,11 +50,11 @@ import Testing
     }
 
     @Test(
-        "What is captured otherwise than by triggers is refused in so many words",
+        "What only the app's word makes a change of is refused in so many words",
         arguments: [CaptureMode.triggers, .dirtyFlag, .explicit])
     func capture(mode: CaptureMode) throws {
         let note = EntitySchema("note", capture: mode, fields: [.text("text")])
-        guard mode != .triggers else { return _ = try SimulationOptions(folder: "", entities: [note]) }
+        guard mode == .explicit else { return _ = try SimulationOptions(folder: "", entities: [note]) }
         let refusal = #expect(throws: UnsupportedCapture.self) { try SimulationOptions(folder: "", entities: [note]) }
         #expect(refusal?.description.contains("“note” is captured by \(mode.rawValue)") == true)
     }

@@ -24,6 +24,8 @@ struct DeviceFacts {
     let parentsBefore: Set<RecordKey>
     /// Those that ended here, by a durable event.
     let ended: Set<String>
+    /// Records that a dirty flag marks, of which nobody has made changes yet.
+    let marked: Set<RecordKey>
     let failures: Set<String>
     /// Those that were set aside since their record left the scopes.
     let left: Set<String>
@@ -81,6 +83,7 @@ struct DeviceFacts {
             ended.insert(row.text(0))
         }
         self.ended = ended
+        marked = try Self.marked(db, schema, ids)
         var (failures, left): (Set<String>, Set<String>) = ([], [])
         try PlainRows(db, "SELECT key, reason ->> '$.code' FROM sync_failure").forEach { row in
             failures.insert(row.text(0))
@@ -118,6 +121,20 @@ struct DeviceFacts {
             }
         }
         scopes = try texts["scopes"].flatMap { try HeldScopes(json: $0, ids, named: named) }
+    }
+
+    private static func marked(_ db: Database, _ schema: Schema, _ ids: CanonicalIDs) throws -> Set<RecordKey> {
+        var marked: Set<RecordKey> = []
+        let flagged = schema.entities.filter { $0.capture == .dirtyFlag }
+        for entity in flagged {
+            let sql = "SELECT \"\(entity.keyColumn)\" FROM \"\(entity.table)\" WHERE is_dirty = 1"
+            try PlainRows(db, sql).forEach { row in marked.insert(ids.key(RecordKey(entity.name, row.text(0)))) }
+        }
+        guard !flagged.isEmpty else { return [] }
+        try PlainRows(db, "SELECT entity, id FROM sync_dirty WHERE gone = 1").forEach { row in
+            marked.insert(ids.key(RecordKey(row.text(0), row.text(1))))
+        }
+        return marked
     }
 
     private static func parentsBefore(

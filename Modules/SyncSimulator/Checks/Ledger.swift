@@ -332,6 +332,30 @@ struct Ledger {
         }
     }
 
+    /// The same, each with the values that stand in it: what a dirty flag marked may be of several writes.
+    static func collected(
+        _ db: Database, above sequence: Int64, _ schema: Schema, _ ids: CanonicalIDs
+    ) throws -> [Entry] {
+        let sql = "SELECT key, fields FROM sync_change WHERE sequence > ?"
+        let rows = try Row.fetchAll(db.cachedStatement(sql: sql), arguments: [sequence])
+        let texts = Dictionary(rows.map { ($0[0] as String, $0[1] as String) }) { first, _ in first }
+        return try changes(db, above: sequence, ids).map { entry in
+            var entry = entry
+            entry.isOriginal = true
+            guard case .object(let deltas)? = try texts[entry.key].map({ try FieldValue(json: $0) }) else {
+                return entry
+            }
+            for (name, delta) in deltas {
+                guard let field = schema[entry.record.entity]?.field(name), case .object(let sides) = delta else {
+                    continue
+                }
+                if let new = sides["new"] { entry.values[name] = ids.value(new, of: field) }
+                if let old = sides["old"] { entry.before[name] = ids.value(old, of: field) }
+            }
+            return entry
+        }
+    }
+
     /// The sequence that was given last.
     static func lastSequence(_ db: Database) throws -> Int64 {
         let sql = "SELECT max(sequence, coalesce((SELECT max(position) FROM sync_change), 0)) FROM sync_clock"

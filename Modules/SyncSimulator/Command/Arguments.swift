@@ -21,6 +21,7 @@ struct Arguments {
     private var bug: PlantedBug?
     private(set) var folder: String?
     private var server: SimulationOptions.Server?
+    private var capture: SimulatedCapture?
     private var readsByWriter = true
 
     struct Mistake: Error, CustomStringConvertible {
@@ -34,7 +35,7 @@ struct Arguments {
                  [--list]                                with a line for each: its size, and whether it counts
         simulate --trace SEED [--without-steps LIST] [--without-faults LIST] [--bug NAME]
         simulate --shrink SEED [--bug NAME]              leaves out what the failure does not need
-        any of them with [--server model|reference] [--folder PATH] [--readers]
+        any of them with [--server model|reference] [--folder PATH] [--readers] [--capture triggers|dirtyFlag|mixed]
         simulate --plant [NAME] [--seeds N] [--from S]   plants bugs and looks whether they are found
         """
 
@@ -98,6 +99,12 @@ struct Arguments {
                     throw Mistake(description: "--server wants \(what)\n\(Self.usage)")
                 }
                 server = known
+            case "--capture":
+                let what = "triggers, dirtyFlag or mixed"
+                guard let known = SimulatedCapture(rawValue: try word("--capture", what)) else {
+                    throw Mistake(description: "--capture wants \(what)\n\(Self.usage)")
+                }
+                capture = known
             case "--bug": bug = try planted(try word("--bug", "the name of one"))
             case "--plant":
                 plants = true
@@ -117,11 +124,13 @@ struct Arguments {
         // Files in memory, where the system has such a place: thousands of databases are made and thrown away.
         let memory = "/dev/shm"
         let usual = FileManager.default.isWritableFile(atPath: memory) ? memory : NSTemporaryDirectory()
+        let captured = capture?.applied(to: entities) ?? entities
         var options = try SimulationOptions(
-            folder: folder ?? usual, entities: entities, withoutSteps: withoutSteps,
+            folder: folder ?? usual, entities: captured, withoutSteps: withoutSteps,
             withoutFaults: withoutFaults, deltas: deltas, bug: bug)
         options.server = server
         options.readsByWriter = readsByWriter
+        options.capture = capture
         return options
     }
 }

@@ -1,5 +1,4 @@
 import Foundation
-
 /// The command that does a seed again as it was done: one line for a shell, with every option that the seed's course hangs on.
 struct ReplayLine {
     /// What starts the program that ran: another one has other entities, and so other seeds.
@@ -27,6 +26,7 @@ struct ReplayLine {
         add("--without-faults", options.withoutFaults)
         if let bug = options.bug { words += ["--bug", bug.rawValue] }
         if let server = options.server { words += ["--server", server.rawValue] }
+        if let capture = options.capture { words += ["--capture", capture.rawValue] }
         if !options.readsByWriter { words.append("--readers") }
         if let folder { words += ["--folder", Self.quoted(folder)] }
         return words.joined(separator: " ")

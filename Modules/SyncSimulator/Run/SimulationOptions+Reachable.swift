@@ -8,6 +8,8 @@ extension SimulationOptions {
         switch situation {
         case .otherReference: hasField { $0.reference?.isParent == false }
         case .checkConflict: hasField { $0.rule == .check }
+        // Under a dirty flag nothing is said of units.
+        case .unitSent: schema.entities.allSatisfy { $0.capture == .triggers }
         case .tombstoneUnderUnsentChild: hasField { $0.reference?.isParent == true }
         // An app that is a version behind lacks an entity or a field, where the entities are such that it can.
         case .mixedSchemas: older != schema

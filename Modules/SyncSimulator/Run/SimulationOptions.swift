@@ -19,6 +19,8 @@ public struct SimulationOptions: Sendable {
     public var bug: PlantedBug?
     /// The server of all seeds; `nil` lets the seed choose.
     public var server: Server?
+    /// How all of the app's writes are noticed; `nil` as it declares.
+    var capture: SimulatedCapture?
     /// The devices' engines read over the connection that they write with (Decision 180).
     var readsByWriter = true
     /// What the devices' app declares, and what an app declares that is one version behind.
@@ -42,7 +44,7 @@ public struct SimulationOptions: Sendable {
         withoutSteps: Set<Int> = [], withoutFaults: Set<Int> = [],
         deltas: any DeltaCalculation = LastWriterDeltas(), bug: PlantedBug? = nil
     ) throws {
-        if let odd = entities.first(where: { $0.capture != .triggers }) {
+        if let odd = entities.first(where: { $0.capture == .explicit }) {
             throw UnsupportedCapture(entity: odd.name, capture: odd.capture)
         }
         self.folder = folder
@@ -56,7 +58,7 @@ public struct SimulationOptions: Sendable {
         }
         (schema, older) = try versions(entities)
         // A user's own entities are run as they are declared.
-        let isOurs = entities == SimulationSchema.entities
+        let isOurs = entities.map { $0.captured(by: .triggers) } == SimulationSchema.entities
         keeping = try isOurs ? versions(SimulationSchema.keeping(entities)) : nil
         nested = try isOurs ? versions(SimulationSchema.nested(entities)) : nil
     }

@@ -49,6 +49,13 @@ public enum SimulationSchema {
 }
 
 extension EntitySchema {
+    /// The same entity, whose writes are noticed in another way.
+    func captured(by capture: CaptureMode) -> EntitySchema {
+        EntitySchema(
+            name, table: table, keyColumn: keyColumn, version: version, capture: capture, refusal: refusal,
+            fields: fields)
+    }
+
     /// The same entity with other fields, and another rule for what is refused.
     fileprivate func with(refusal: RefusalRule, _ fields: [FieldSchema]) -> EntitySchema {
         EntitySchema(

@@ -9,6 +9,12 @@ enum LocalEdit: Sendable, Hashable {
     case update(RecordKey, [String: FieldValue])
     case delete(RecordKey)
 
+    var record: RecordKey {
+        switch self {
+        case .insert(let record, _), .update(let record, _), .delete(let record): record
+        }
+    }
+
     /// Writes what the edit names into the tables and columns that the app declared for it.
     /// - Parameter names: what the device calls the records.
     func perform(_ db: Database, _ schema: Schema, _ names: LocalIDs = LocalIDs()) throws {

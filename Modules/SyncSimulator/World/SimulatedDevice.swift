@@ -183,6 +183,8 @@ final class SimulatedDevice {
 
     /// What the app that runs now declares.
     var schema: Schema { process?.store.schema ?? installed }
+    /// Its app's writes are marked in the rows, and become changes when somebody asks for them.
+    var isFlagged: Bool { schema.entities.contains { $0.capture == .dirtyFlag } }
 
     /// Another user signs in over this one's file.
     /// - Returns: whether the file was kept from them (I10).

@@ -9,9 +9,14 @@ extension World {
     ///   found to hold, but the words of the server that it had not heard then have come.
     func check(_ index: Int, isLast: Bool = false) {
         let device = devices[index]
-        guard !device.isDead, device.process != nil, let facts = device.facts()
+        guard !device.isDead, device.process != nil, collectOwed(index), let facts = device.facts()
         else { return }
         if device.wasChecked, !isLast { return }
+        // A change that is yet to be made is in no queue. Whoever asks for the queue next makes it.
+        guard facts.marked.isEmpty else {
+            if isLast { record.violate("I9", "device \(index): \(facts.marked.sorted()) are marked, and in no queue") }
+            return
+        }
         device.wasChecked = true
         let lost = ledgers[index].look(
             facts, accepted: accepted(by: index), taken: record.taken, refused: record.refused)

@@ -23,7 +23,8 @@ extension World {
     func clone(_ source: Int, rests milliseconds: Int64, keepsNote: Bool) {
         let original = devices[source]
         guard clone == nil, original.process != nil, !original.isDead, original.account == SimulatedDevice.account,
-            let facts = original.facts()
+            // What is marked in two files would be two changes.
+            let facts = original.facts(), facts.marked.isEmpty
         else { return }
         let index = devices.count
         do {

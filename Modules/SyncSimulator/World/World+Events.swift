@@ -85,6 +85,12 @@ extension World {
         let edits: [LocalEdit]
         let rows: Rows
         let isUnit: Bool
+        /// What a dirty flag marked before: its change says more than this write.
+        var marked: Set<RecordKey> = []
+        /// The sequence above which its changes will stand, where it is committed and they are yet to be made.
+        var owed: Int64?
+        /// The engine may have made them before anybody asked, and gone on with them.
+        var isLate = false
     }
 
     private func write(_ step: WorkloadTape.Step, _ index: Int) {
@@ -117,22 +123,37 @@ extension World {
     /// One transaction of the app's.
     func write(_ edits: [LocalEdit], isUnit: Bool, _ index: Int) {
         let device = devices[index]
-        guard !edits.isEmpty, let rows = device.facts()?.rows else { return }
-        attempts[index] = Attempt(edits: edits, rows: rows, isUnit: isUnit)
+        guard !edits.isEmpty, collectOwed(index), let facts = device.facts() else { return }
+        let rows = facts.rows
+        // Units are of triggers.
+        let isUnit = isUnit && !device.isFlagged
+        attempts[index] = Attempt(edits: edits, rows: rows, isUnit: isUnit, marked: facts.marked)
         let (names, ids) = (device.names, ids)
-        let made = settle(index) { process in
+        let written = settle(index) { process in
             try await process.store.write(unit: isUnit) { db in
                 let before = try Ledger.lastSequence(db)
                 for edit in edits { try edit.perform(db, process.store.schema, names) }
-                return try Ledger.changes(db, above: before, ids)
+                return (before: before, made: try Ledger.changes(db, above: before, ids))
             }
         }
-        guard let made else {
+        guard let written else {
             // It failed, and the app knows; or the device died over it, and only its file knows.
             if !device.isDead { attempts[index] = nil }
             return
         }
-        checkCapture(edits, made, rows, index)
+        guard device.isFlagged else { return enter(written.made, of: index) }
+        attempts[index]?.owed = written.before
+        if asksForQueue(index) { _ = collectOwed(index) }
+        attempts[index]?.isLate = true
+    }
+
+    /// Changes of the last attempt are in the queue.
+    private func enter(_ made: [Ledger.Entry], of index: Int) {
+        guard let attempt = attempts.removeValue(forKey: index) else { return }
+        let (device, edits) = (devices[index], attempt.edits)
+        if !attempt.isLate {
+            checkCapture(edits.filter { !attempt.marked.contains($0.record) }, made, attempt.rows, index)
+        }
         if let facts = device.facts(), let seen = memories[index].seenStamp(facts), let first = made.first,
             first.stamp <= seen
         {
@@ -142,8 +163,34 @@ extension World {
         noteWrite(index)
         if edits.contains(where: refersElsewhere) { record.cover(.otherReference) }
         record.note("device \(index) writes \(made.map { "\($0.sequence):\($0.record)" })")
-        enter(made, of: attempts[index], in: index)
-        attempts[index] = nil
+        enter(made, of: attempt, in: index)
+    }
+
+    /// What a flag marks is in the queue when somebody asks for that.
+    /// - Returns: whether it is; not where the device dies over it, or its disk fails.
+    func collectOwed(_ index: Int) -> Bool {
+        guard attempts[index]?.owed != nil else { return true }
+        return settle(index) { _ = try await $0.store.queued() } != nil && enterOwed(index)
+    }
+
+    /// What a flag marked and is in the queue by now; the engine may have been the one who asked.
+    @discardableResult
+    func enterOwed(_ index: Int) -> Bool {
+        let device = devices[index]
+        guard let sequence = attempts[index]?.owed else { return true }
+        guard device.facts()?.marked.isEmpty == true,
+            let made = device.read({ [ids] in try Ledger.collected($0, above: sequence, device.schema, ids) })
+        else { return false }
+        enter(made, of: index)
+        return true
+    }
+
+    /// What a process left marked becomes changes; a disk that fails is asked again.
+    func asksForQueue(_ index: Int) -> Bool {
+        for _ in 0..<30 where !devices[index].isDead {
+            if settle(index, { _ = try await $0.store.queued() }) != nil { return true }
+        }
+        return false
     }
 
     /// Whether it names a record that is not its parent.
@@ -161,7 +208,7 @@ extension World {
     func enter(_ made: [Ledger.Entry], of attempt: Attempt?, in index: Int) {
         let unit = attempt.flatMap { $0.isUnit ? records(of: $0.edits) : nil } ?? []
         for var entry in made {
-            guard let attempt else {
+            guard let attempt, !attempt.marked.contains(entry.record) else {
                 ledgers[index].add(entry)
                 continue
             }
@@ -384,7 +431,9 @@ extension World {
 
     private func backUp(_ index: Int) {
         let device = devices[index]
-        guard device.process != nil, !device.isDead else { return }
+        guard device.process != nil, !device.isDead, !device.isFlagged || device.facts()?.marked.isEmpty == true else {
+            return
+        }
         do {
             device.backup = try device.folder.photograph()
             device.backupAccount = device.account

@@ -349,6 +349,7 @@ final class World {
 
     /// What stands in the place of others is known from here at the latest.
     private func saw(_ request: ExchangeRequest, from index: Int) {
+        enterOwed(index)
         checkAccount(of: request, from: index)
         memories[index].tookNothing(of: request.changes.lazy.map(\.id))
         let units = Dictionary(grouping: request.changes.compactMap(\.unit)) { $0 }
@@ -414,9 +415,16 @@ final class World {
         if unsure.contains(where: { record.accepted.contains($0.key) }) {
             record.cover(.crashBetweenEffectAndAcknowledgement)
         }
+        if devices[index].isFlagged, !asksForQueue(index) { return }
         let known = ledgers[index].entries
-        let found = devices[index].read { [ids] in try Ledger.changes($0, above: 0, ids) } ?? []
-        enter(found.filter { known[$0.key] == nil }, of: attempts[index], in: index)
+        let device = devices[index]
+        let found =
+            device.read { [ids] in
+                // The last attempt need not be what was marked: power may have taken that, and what was made of a mark before it.
+                device.isFlagged
+                    ? try Ledger.collected($0, above: 0, device.schema, ids) : try Ledger.changes($0, above: 0, ids)
+            } ?? []
+        enter(found.filter { known[$0.key] == nil }, of: device.isFlagged ? nil : attempts[index], in: index)
         attempts[index] = nil
         memories[index].tookNothing(of: devices[index].facts()?.queue.lazy.filter { $0.state != 4 }.map(\.key) ?? [])
     }
