@@ -336,15 +336,16 @@ struct Ledger {
     static func collected(
         _ db: Database, above sequence: Int64, _ schema: Schema, _ ids: CanonicalIDs
     ) throws -> [Entry] {
-        let sql = "SELECT key, fields FROM sync_change WHERE sequence > ?"
+        // What stands in another's place is the engine's own (mixed seed 337).
+        let sql = "SELECT key, fields FROM sync_change WHERE sequence > ? AND position = sequence"
         let rows = try Row.fetchAll(db.cachedStatement(sql: sql), arguments: [sequence])
         let texts = Dictionary(rows.map { ($0[0] as String, $0[1] as String) }) { first, _ in first }
         return try changes(db, above: sequence, ids).map { entry in
-            var entry = entry
-            entry.isOriginal = true
             guard case .object(let deltas)? = try texts[entry.key].map({ try FieldValue(json: $0) }) else {
                 return entry
             }
+            var entry = entry
+            entry.isOriginal = true
             for (name, delta) in deltas {
                 guard let field = schema[entry.record.entity]?.field(name), case .object(let sides) = delta else {
                     continue
