@@ -63,10 +63,15 @@ struct DeviceFacts {
         rows.leaveOut(unnamed)
         self.rows = rows
         var versions: [RecordKey: Int64] = [:]
+        let made = Set(unnamed)
         try PlainRows(db, "SELECT entity, id, version FROM sync_record").forEach { row in
-            // Of one that is here under both ids, the one says what the other is to become.
-            let record = ids.key(RecordKey(row.text(0), row.text(1)))
-            versions[record] = max(row.integer(2), versions[record] ?? 0)
+            // Of one that is here under both ids, the one says what the other is to become; not to who makes it and was not told so: it may
+            // hear of it when that one has died (seed 23799).
+            let here = RecordKey(row.text(0), row.text(1))
+            let record = ids.key(here)
+            if here == record || !made.contains(record) {
+                versions[record] = max(row.integer(2), versions[record] ?? 0)
+            }
         }
         self.versions = versions
         var (held, heldForUnsent): (Set<RecordKey>, Set<RecordKey>) = ([], [])
