@@ -42,8 +42,13 @@ extension World {
         // It may have gone through also where the device dies over it.
         memories[index].chose()
         vanishings[index].chose()
-        let (ids, shown) = (ids, facts.rows.names)
-        settle(index) { process in
+        let ids = ids
+        var shown = facts.rows.names
+        // What it made, and deleted since, its app knows by no other id before the create has a verdict (mixed seed 1020090).
+        for change in facts.queue where change.operation == 0 && !shown.knows(change.record) {
+            shown.note(devices[index].names.key(change.record).id, of: change.record)
+        }
+        settle(index) { [shown] process in
             let local = if let roots { try ids.local(roots, shown, process.store) } else { nil as Set<RecordKey>? }
             try await process.engine.setScopes(local)
         }
