@@ -212,11 +212,8 @@ struct SavedQueueTests {
         try f.sql("INSERT INTO board (id, name) VALUES ('b1', 'A'), ('b2', 'B')")
         let keys = try await f.store.queued().map(\.change.id)
         try await f.store.close()
-        let path = URL(fileURLWithPath: f.file.path)
-        var bytes = try Data(contentsOf: path)
-        let place = try #require(bytes.firstRange(of: Data("CREATE TRIGGER \"sync_capture_board_update\" AFTER".utf8)))
-        bytes.replaceSubrange(place.lowerBound..<place.lowerBound + 6, with: Data("CROATE".utf8))
-        try bytes.write(to: path)
+        let trigger = "TRIGGER \"sync_capture_board_update\" AFTER"
+        try replace("CREATE \(trigger)", by: "CROATE \(trigger)", in: f.file)
         let g = try Fixture(file: f.file, seed: 8)
         #expect(g.store.movedAside != nil)
         #expect(try await g.store.queued().map(\.change.id) == keys)
@@ -224,7 +221,7 @@ struct SavedQueueTests {
         try await g.store.close()
     }
 
-    /// One letter of the file's table of tables, which nothing can be read behind.
+    /// Damages the file's bytes where they say this for the first time.
     private func replace(_ old: String, by new: String, in file: TestFile) throws {
         let path = URL(fileURLWithPath: file.path)
         var bytes = try Data(contentsOf: path)
@@ -263,8 +260,30 @@ struct SavedQueueTests {
         #expect(try await g.store.queued().map(\.change.id) == queued)
         #expect(try await g.store.failures().map(\.reason) == failures.map(\.reason))
         #expect(try g.int("SELECT count(*) FROM board") == 2)
-        let folder = URL(fileURLWithPath: f.file.path).deletingLastPathComponent().path
-        #expect(try FileManager.default.contentsOfDirectory(atPath: folder).filter { $0.hasSuffix("-tables") } == [])
+        let left = try FileManager.default.contentsOfDirectory(atPath: f.file.folder.path)
+        #expect(!left.contains { $0.contains("-mended") || $0.contains("-tables") })
+        try await g.store.close()
+    }
+
+    @Test(
+        "A process that was killed over a copy of the broken file left it: the next one makes another, and saves the queue",
+        arguments: ["-mended", "-mended-tables"])
+    func staleCopy(_ suffix: String) async throws {
+        let f = try Fixture()
+        try f.sql("INSERT INTO board (id, name) VALUES ('b1', 'A'), ('b2', 'B')")
+        let keys = try await f.store.queued().map(\.change.id)
+        try await f.store.close()
+        try f.file.breakHeader()
+        try replace("CREATE TABLE sync_change", by: "CRIATE TABLE sync_change", in: f.file)
+        try Recovery.moveAside(f.file.path, now: 1)
+        let aside = try #require(AsideNote(database: f.file.path).targets.first)
+        for ending in ["", "-wal", "-shm"] {
+            try Data("torn".utf8).write(to: URL(fileURLWithPath: aside + suffix + ending))
+        }
+        let g = try Fixture(file: f.file, seed: 8)
+        #expect(try await g.store.queued().map(\.change.id) == keys)
+        let left = try FileManager.default.contentsOfDirectory(atPath: f.file.folder.path)
+        #expect(!left.contains { $0.contains("-mended") || $0.contains("-tables") })
         try await g.store.close()
     }
 

@@ -4,11 +4,10 @@ import GRDB
 /// A copy of a corrupt file whose first 100 bytes are those of a sound one, so that the rest can be read (PRC-14).
 ///
 /// A header is the same in every file of this module but for counters, which SQLite counts anew where they contradict
-/// each other. The corrupt file itself stays as it is. Nor is anything of a file read that is shorter than its header says; without
+/// each other. Nor is anything of a file read that is shorter than its header says; without
 /// that number it is, as far as it goes.
 struct MendedHeader {
-    /// Where the copy is.
-    let path: String
+    let copy: BrokenCopy
 
     private static let length = 100
     /// What never differs: the name of the format, the page size, both versions, the reserved bytes and the fractions.
@@ -19,34 +18,19 @@ struct MendedHeader {
         guard let file = try db.mainFile, let sound = Self.header(of: file), let broken = Self.header(of: corrupt),
             sound[Self.fixed] != broken[Self.fixed] || Self.isCut(corrupt, broken)
         else { return nil }
-        path = corrupt + "-mended"
         var mended = sound
         // The number of pages counts only where these two are equal; the free list is not looked at when reading.
         mended.replaceSubrange(24..<40, with: [0, 0, 0, 1] + [UInt8](repeating: 0, count: 12))
         mended.replaceSubrange(92..<96, with: [0, 0, 0, 0])
         do {
-            for suffix in ["", "-wal"] where FileManager.default.fileExists(atPath: corrupt + suffix) {
-                try FileManager.default.copyItem(atPath: corrupt + suffix, toPath: path + suffix)
+            copy = try BrokenCopy(of: corrupt, suffix: "-mended") { path in
+                let handle = try FileHandle(forUpdating: URL(fileURLWithPath: path))
+                try handle.write(contentsOf: mended)
+                try handle.close()
             }
-            let handle = try FileHandle(forUpdating: URL(fileURLWithPath: path))
-            try handle.write(contentsOf: mended)
-            try handle.close()
         } catch {
             // Without a copy, on a full disk for one, what can be read of the file as it is must do.
-            remove()
             return nil
-        }
-    }
-
-    /// Takes the copy away, and what SQLite made beside it.
-    func remove() {
-        for suffix in ["", "-wal", "-shm"] where FileManager.default.fileExists(atPath: path + suffix) {
-            do {
-                try FileManager.default.removeItem(atPath: path + suffix)
-            } catch {
-                // kept: it takes room beside the file that was moved aside, and nothing else.
-                continue
-            }
         }
     }
 

@@ -43,12 +43,12 @@ enum Recovery {
     static func salvage(_ db: Database, from path: String, _ context: ApplyContext, now: Int64) throws -> Int {
         guard try !isSaved(db, path) else { return 0 }
         let mended = try MendedHeader(of: path, like: db)
-        defer { mended?.remove() }
-        let file = mended?.path ?? path
+        defer { mended?.copy.remove() }
+        let file = mended?.copy.path ?? path
         let known = try BrokenFile(file).knows(tables + ["sync_dirty"], of: db)
         let legible = known ? nil : MendedTables(of: file)
-        defer { legible?.remove() }
-        let broken = BrokenFile(legible?.path ?? file)
+        defer { legible?.copy.remove() }
+        let broken = BrokenFile(legible?.copy.path ?? file)
         var saved: [String: [Row]] = [:]
         for table in tables { saved[table] = broken.rows(of: table) }
         let old = Dictionary(
