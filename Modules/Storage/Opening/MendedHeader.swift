@@ -29,7 +29,7 @@ struct MendedHeader {
                 try handle.close()
             }
         } catch {
-            // Without a copy, on a full disk for one, what can be read of the file as it is must do.
+            // kept: without a copy, on a full disk for one, what can be read of the file as it is must do.
             return nil
         }
     }

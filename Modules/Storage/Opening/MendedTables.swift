@@ -12,7 +12,7 @@ struct MendedTables {
         do {
             copy = try BrokenCopy(of: broken, suffix: "-tables", mend: Self.mend)
         } catch {
-            // Without a copy, what can be read of the file as it is must do.
+            // kept: without a copy, what can be read of the file as it is must do.
             return nil
         }
     }
