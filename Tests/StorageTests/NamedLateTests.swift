@@ -201,6 +201,21 @@ struct NamedLateTests {
         }
     }
 
+    @Test("PRC-16, seed 26334: a copy of the file had it made, edited and deleted: no edit repeated here revives it")
+    func repeatedEditOfTheDead() async throws {
+        try await fixture.applyBoard()
+        try fixture.insertCard("mine")
+        try fixture.sql("UPDATE card SET name = 'Mine' WHERE id = 'mine'")
+        let keys = try await lose()
+        try await fixture.apply(ServerRecord(key: RecordKey("card", "S1"), version: 2_003, presence: .deleted))
+        try await settle(told(keys[0], 2_000))
+        try await settle(
+            .init(changeID: keys[1], kind: .applied(version: 2_001, overwrote: [:], serverID: nil), isRepeated: true))
+        #expect(try text("SELECT id FROM card WHERE id = 'mine'").isEmpty)
+        #expect(try text("SELECT kind FROM sync_event WHERE id = 'mine'") == ["died", "died"])
+        #expect(try await fixture.store.held().isEmpty)
+    }
+
     /// An edit of a list that a page has brought by the server's id, too, with a card under it.
     private func asked(_ fixture: Fixture) async throws -> String {
         try await fixture.apply(

@@ -239,8 +239,9 @@ struct Settling {
             return false
         }
         if namedDead[change.record] != nil { return true }
-        return try (Meta.integer(db, .checkpoint) ?? 0) >= version
-            && (namedUnseen.contains(change.record) || PassState.read(db).number > 0) && Scopes.read(db) == nil
+        guard try (Meta.integer(db, .checkpoint) ?? 0) >= version, try Scopes.read(db) == nil else { return false }
+        return try namedUnseen.contains(change.record) || PassState.read(db).number > 0
+            || change.operation != .create && IdentityMap.serverID(db, of: change.record) != nil
     }
 
     /// Whether a create that was done once made a record of which no page has told.

@@ -7,7 +7,8 @@ import SyncTesting
 extension World {
     /// - Parameter isLast: also where nothing was committed since the last time: only what a device did can break what was
     ///   found to hold, but the words of the server that it had not heard then have come.
-    func check(_ index: Int, isLast: Bool = false) {
+    /// - Parameter hasRestored: whether the user has just sent again what history lost.
+    func check(_ index: Int, isLast: Bool = false, hasRestored: Bool = false) {
         let device = devices[index]
         guard !device.isDead, device.process != nil, collectOwed(index), let facts = device.facts()
         else { return }
@@ -36,7 +37,7 @@ extension World {
         let invariants = Invariants(
             schema: device.schema, device: index, facts: facts, ledger: ledgers[index], lost: lost,
             refused: record.refused, accepted: accepted(by: index), server: all,
-            serverEpoch: server.epoch(of: device.account))
+            serverEpoch: server.epoch(of: device.account), hasRestored: hasRestored)
         if facts.rows.hasUnnamed || !facts.rows.twins.isEmpty { record.cover(.shownBeforeNamed) }
         if !facts.left.isEmpty { record.cover(.leftWithUnsent) }
         if invariants.hasTombstoneOverUnsent { record.cover(.tombstoneUnderUnsentChild) }

@@ -128,7 +128,7 @@ extension World {
         enter(made.filter { known[$0.key] == nil }, of: nil, in: index)
         // A root that is made again is one that the app makes (seed 2107).
         holdShownRoots(index)
-        check(index)
+        check(index, hasRestored: true)
         return true
     }
 
