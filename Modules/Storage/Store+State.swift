@@ -1,4 +1,4 @@
-import GRDB
+package import GRDB
 public import SyncCore
 
 extension Store: StateLog {
@@ -10,8 +10,13 @@ extension Store: StateLog {
                 return StateCounts(
                     failed: summary.failed, uploading: summary.inFlight, waiting: summary.pending + summary.blocked)
             }
-            return try StateWalk(db, schema).counts(under: record)
+            return try Self.counts(db, under: record, schema)
         }
+    }
+
+    /// The same of a record as a database says it.
+    package static func counts(_ db: Database, under record: RecordKey, _ schema: Schema) throws -> StateCounts {
+        try StateWalk(db, schema).counts(under: record)
     }
 
     public nonisolated func stateChanges() -> AsyncStream<Void> { stateSpeakers.stream() }
@@ -53,17 +58,37 @@ private final class StateWalk {
     /// - Parameter deleted: the fields that the delete of the record keeps; its row is gone.
     private func isUnder(_ key: RecordKey, deleted: String?) throws -> Bool {
         if let answer = known[key] { return answer }
-        // A circle of parents ends here.
-        known[key] = false
-        guard let entity = schema[key.entity] else { return false }
-        let fields = try parents(of: key, entity, deleted: deleted)
-        var answer = false
-        for field in entity.parents {
-            guard let target = field.reference?.entity, case .string(let id)? = fields[field.name] else { continue }
-            if try isUnder(RecordKey(target, id), deleted: nil) { answer = true }
+        var from: [RecordKey: RecordKey] = [:]
+        // Each place once: parents may stand in a circle.
+        var seen: Set<RecordKey> = [key]
+        var open = [key]
+        while let place = open.popLast() {
+            switch known[place] {
+            case true?:
+                var step: RecordKey? = place
+                while let each = step {
+                    known[each] = true
+                    step = from[each]
+                }
+                return true
+            case false?: continue
+            case nil:
+                for parent in try parents(of: place, deleted: place == key ? deleted : nil)
+                where seen.insert(parent).inserted {
+                    from[parent] = place
+                    open.append(parent)
+                }
+            }
         }
-        known[key] = answer
-        return answer
+        // All that is above them was looked at; before that nothing is known of one in a circle (seed 29605).
+        for place in seen { known[place] = false }  // any order
+        return false
+    }
+
+    private func parents(of key: RecordKey, deleted: String?) throws -> [RecordKey] {
+        guard let entity = schema[key.entity] else { return [] }
+        let fields = try parents(of: key, entity, deleted: deleted)
+        return entity.parents(in: fields)
     }
 
     private func parents(

@@ -216,6 +216,26 @@ struct NamedLateTests {
         #expect(try await fixture.store.held().isEmpty)
     }
 
+    @Test("DL-09, seed 30885: what an older history had under the id that is given now is named by this device's")
+    func namedInAnotherHistory() async throws {
+        try await fixture.applyBoard()
+        try fixture.insertCard("mine")
+        try await fixture.store.beginFullPass(epoch: "e-2")
+        let records = [
+            record("board", "b1", 1, ["name": "Board"]),
+            record("list", "l1", 2, ["name": "List", "idBoard": "b1"]),
+            record("card", "c7", 3, ["name": "Here", "idList": "l1", "idTwin": "S1"]),
+        ]
+        _ = try await fixture.store.apply(PageSlice(records: records, from: 0, checkpoint: 3, epoch: "e-2"))
+        _ = try await fixture.store.endFullPass(confirmed: true)
+        let keys = try await fixture.claim().keys
+        _ = try await fixture.store.settle(
+            Settlement(outcomes: [
+                .init(changeID: keys[0], kind: .applied(version: 4, overwrote: [:], serverID: "S1"))
+            ]), claim: nil)
+        #expect(try text("SELECT id || idTwin FROM card WHERE idTwin IS NOT NULL") == ["c7mine"])
+    }
+
     /// An edit of a list that a page has brought by the server's id, too, with a card under it.
     private func asked(_ fixture: Fixture) async throws -> String {
         try await fixture.apply(

@@ -98,6 +98,35 @@ struct RestoredFileTests {
     }
 
     @Test(
+        "PRC-15 a folder that was copied without the log is told as such; a whole copy says nothing",
+        arguments: [true, false])
+    func copiedWithoutLog(isWhole: Bool) async throws {
+        let file = try TestFile()
+        let store = try Store(path: file.path, schema: boardSchema())
+        let device = try await store.position().deviceID
+        try await add(store, "b1")
+        try await store.database.writeWithoutTransaction { _ = try $0.checkpoint(.truncate) }
+        try await add(store, "b2")
+        let copy = try TestFile()
+        for ending in ["", "-log", "-device"] + (isWhole ? ["-wal"] : []) {
+            try FileManager.default.copyItem(atPath: file.path + ending, toPath: copy.path + ending)
+        }
+        try await store.close()
+
+        let other = try Store(path: copy.path, schema: boardSchema())
+        #expect(try await other.position().deviceID != device)
+        #expect(try await other.queued().count == (isWhole ? 2 : 1))
+        #expect((other.missingCommits == nil) == isWhole)
+        let told = try #require(try await other.events().first { $0.kind == "newDevice" }?.detail)
+        #expect(told.hasPrefix("The file is a copy."))
+        #expect(told.contains("missing") == !isWhole)
+        try await other.close()
+        let again = try Store(path: copy.path, schema: boardSchema())
+        #expect(again.missingCommits == nil)
+        try await again.close()
+    }
+
+    @Test(
         "PRC-15 an older log beside a file that was closed: told, sound, and nothing is given twice",
         arguments: [true, false])
     func olderLog(isSent: Bool) async throws {

@@ -36,6 +36,8 @@ import Testing
             try db.execute(sql: "UPDATE sync_held SET reason = 'unsent'; DELETE FROM card; DELETE FROM sync_change")
         }
         #expect(try found(store, schema).map(\.1).contains { $0.contains("list l") })
+        // Seed 26605: what was sent again after a loss was under it, and is elsewhere.
+        #expect(try !found(store, schema, hasRestored: true).map(\.1).contains { $0.contains("list l") })
         try store.database.close()
     }
 
@@ -63,6 +65,36 @@ import Testing
             return try memory.missingLines(db, DeviceFacts(db, schema, &parsed), sent: sent, made: [])
         }
         #expect(missing == ["k-2: no event “setAside”"])
+        try store.database.close()
+    }
+
+    @Test("Seed 27810: a verdict under a name that would mix two records up is none, and owes no line but its own")
+    func underAnothersName() throws {
+        let (folder, store, schema) = try fresh()
+        defer { folder.remove() }
+        let change = Change(
+            id: "k-1", sequence: 1, record: RecordKey("board", "b"), operation: .create, stamp: .zero, deviceID: "a")
+        let verdict = Verdict.rejected(Rejection(code: .expired, message: "decided once"))
+        let answer = ExchangeAnswer(
+            dataset: "d", epoch: "e", currentSyncVersion: 1, hasMore: false,
+            results: [ChangeResult(changeID: "k-1", verdict: verdict)], page: ArrayPage([]))
+        func missing(_ code: String) throws -> [String] {
+            try store.database.write { db in
+                try db.execute(
+                    sql: "DELETE FROM sync_event; INSERT INTO sync_event (key, kind, at, detail) VALUES (?, ?, 1, ?)",
+                    arguments: ["k-1", "setAside", #"{"code":"\#(code)"}"#])
+            }
+            var memory = Memory()
+            memory.heard(
+                answer, of: ExchangeRequest(cycleID: "c", deviceID: "b", lastSyncVersion: 0, changes: [change]))
+            return try store.database.read { db in
+                var parsed: [String: FieldValue] = [:]
+                return try memory.missingLines(
+                    db, DeviceFacts(db, schema, &parsed), sent: ["k-1": change], made: [])
+            }
+        }
+        #expect(try missing("serverIDTaken") == [])
+        #expect(try missing("forbidden") == ["k-1: no event “expired”"])
         try store.database.close()
     }
 
@@ -254,12 +286,12 @@ import Testing
         }
     }
 
-    private func found(_ store: Store, _ schema: Schema) throws -> [(String, String)] {
+    private func found(_ store: Store, _ schema: Schema, hasRestored: Bool = false) throws -> [(String, String)] {
         var parsed: [String: FieldValue] = [:]
         let facts = try store.database.read { try DeviceFacts($0, schema, &parsed) }
         return Invariants(
             schema: schema, device: 0, facts: facts, ledger: Ledger(), lost: [], refused: [], accepted: [], server: [],
-            serverEpoch: "e"
+            serverEpoch: "e", hasRestored: hasRestored
         ).check()
     }
 }

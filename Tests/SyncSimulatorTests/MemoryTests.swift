@@ -110,6 +110,50 @@ import Testing
         try bench.close()
     }
 
+    @Test(
+        "DAT-05 seeds 31335, 28178: a verdict's record counts in its place among the verdicts, and not below what was read",
+        arguments: [true, false])
+    func toldDead(isRepeated: Bool) throws {
+        let bench = try Bench()
+        let record = RecordKey("board", "b")
+        func page(_ version: Int64, _ presence: ServerRecord.Presence) -> ServerRecord {
+            ServerRecord(key: record, version: version, presence: presence)
+        }
+        func hear(_ memory: inout Memory, _ changes: [Change], _ verdicts: [Verdict]) {
+            memory.sends(new: changes.map(\.id))
+            let results = zip(changes, verdicts).map { ChangeResult(changeID: $0.id, verdict: $1) }
+            memory.heard(
+                ExchangeAnswer(
+                    dataset: "d", epoch: "e", currentSyncVersion: 25, hasMore: false, results: results,
+                    page: ArrayPage([])),
+                of: ExchangeRequest(cycleID: "c", deviceID: "a", lastSyncVersion: 0, changes: changes))
+        }
+        var memory = Memory()
+        var sent = (1...3).map { change(Int64($0), .update) }
+        sent[2].baseVersion = 4
+        if isRepeated {
+            // It had died, and somebody else had brought it back; the first verdict was as it died.
+            hear(&memory, [], [])
+            memory.read([page(25, .live)])
+            hear(&memory, [sent[0]], [.merged(record: page(4, .deleted))])
+        } else {
+            // The second one brought it back, and says so.
+            let verdicts: [Verdict] = [
+                .merged(record: page(4, .deleted)), .applied(version: 25, overwrote: [:], serverID: nil),
+            ]
+            hear(&memory, Array(sent.prefix(2)), verdicts)
+        }
+        hear(&memory, [sent[2]], [.applied(version: 35, overwrote: [:], serverID: nil)])
+        let missing = try bench.store.database.read {
+            var parsed: [String: FieldValue] = [:]
+            return try memory.missingLines(
+                $0, DeviceFacts($0, bench.schema, &parsed),
+                sent: Dictionary(uniqueKeysWithValues: sent.map { ($0.id, $0) }), made: [])
+        }
+        #expect(missing.filter { $0.contains("revived") } == [])
+        try bench.close()
+    }
+
     @Test("DAT-05 I13 an edit that brings a dead record back leaves one event “revived”, and a create none")
     func revived() throws {
         func found(

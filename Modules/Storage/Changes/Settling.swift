@@ -125,7 +125,8 @@ struct Settling {
         }
         guard let change = try ChangeRows.read(db, position: position, table.schema) else { return }
         isRepeated = outcome.isRepeated
-        let isLate = outcome.isRepeated || outcome.isSetAside || change.operation != .create
+        // What an older history had under the id that the server gives now may be named here by that (seed 30885).
+        let isLate = outcome.isRepeated || outcome.isSetAside || change.operation != .create || isInOtherHistory
         if outcome.isClamped { try ChangeNotes.event(db, "clamped", of: change, now: now) }
         if let serverID = outcome.givenID, let other = try keep(db, serverID, of: change.record, isLate: isLate) {
             // Done it may be, but under a name that would mix two records up: so it counts as without a verdict.

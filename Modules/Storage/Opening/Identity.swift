@@ -44,12 +44,14 @@ enum Identity {
             return Checked(openings: next, isBegunAnew: try noteBeginning(db, path, beside.openings, now: now))
         }
         let earlier = try Meta.text(db, .home)
-        var missingCommits: String?
+        // What was copied with it may say that not all of it was (PRC-15).
+        let missingCommits = try missing(db, device, generation, beside, log, hasHome: home != nil)
         if let home, let earlier, home != earlier {
-            try renew(db, from: device, home: home, why: "The file is a copy.", now: now)
-        } else if let why = try missing(db, device, generation, beside, log, hasHome: home != nil) {
-            missingCommits = why
-            try renew(db, from: device, home: home, why: why, now: now)
+            try renew(
+                db, from: device, home: home, why: "The file is a copy." + (missingCommits.map { " \($0)" } ?? ""),
+                now: now)
+        } else if let missingCommits {
+            try renew(db, from: device, home: home, why: missingCommits, now: now)
         } else if home != nil, try isElsewhere(db, path, installation) {
             try renew(db, from: device, home: home, why: "The file was restored from a backup.", now: now)
         } else if home != nil, mayLose, try SystemStart.isAnother(db, start) {

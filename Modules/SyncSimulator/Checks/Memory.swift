@@ -18,6 +18,8 @@ struct Memory {
     private var gone: [RecordKey: Int64] = [:]
     /// Records that are dead by the last word that the device read of them, and under which version.
     private var tombstones: [RecordKey: Int64] = [:]
+    /// The version that the device heard last of a record, in the history of the last answer.
+    private var heard: (epoch: String, versions: [RecordKey: Int64]) = ("", [:])
     /// Keys that were sent for the first time in the request that is under way, and edits that brought a record back
     /// (DAT-05).
     private var new: Set<String> = []
@@ -46,21 +48,32 @@ struct Memory {
     /// A request leaves the device, with these keys for the first time.
     mutating func sends(new keys: some Sequence<String>) { new = Set(keys) }
 
-    /// The device reads these records of a page or of a verdict.
+    /// The device reads these records of a page; those of verdicts come with their answer (``heard(_:of:)``).
     mutating func read(_ records: some Sequence<ServerRecord>) {
-        for record in records { tombstones[record.key] = record.presence == .deleted ? record.version : nil }
+        for record in records { note(record) }
+    }
+
+    private mutating func note(_ record: ServerRecord) {
+        heard.versions[record.key] = record.version
+        tombstones[record.key] = record.presence == .deleted ? record.version : nil
     }
 
     /// An edit that was sent over the tombstone, and done at once, brings the record back. What is sent again may find
     /// it alive, and so does what comes behind an edit that was done, whatever version is held (seed 1508).
     private mutating func noteRevivals(_ answer: ExchangeAnswer, _ request: ExchangeRequest) {
-        for change in request.changes where change.operation != .delete {
-            guard let dead = tombstones[change.record],
-                let result = answer.results.first(where: { $0.changeID == change.id })
-            else { continue }
-            // The verdict of a change before it may show that somebody else brought the record back (seed 12541).
-            if case .merged(let record) = result.verdict, record.presence == .live { tombstones[change.record] = nil }
-            guard case .applied(let version, _, _) = result.verdict else { continue }
+        if heard.epoch != answer.epoch { heard = (answer.epoch, [:]) }
+        for change in request.changes {
+            guard let result = answer.results.first(where: { $0.changeID == change.id }) else { continue }
+            // The verdict of a change before it may show that somebody else brought the record back (seed 12541), or that it was dead
+            // before the change behind it was done (seed 31335).
+            if let told = result.verdict.record {
+                // Said once more it may be older than what was read (seed 28178).
+                if told.version >= heard.versions[told.key] ?? 0 { note(told) }
+                continue
+            }
+            guard change.operation != .delete, case .applied(let version, _, _) = result.verdict else { continue }
+            if let version { heard.versions[change.record] = max(heard.versions[change.record] ?? 0, version) }
+            guard let dead = tombstones[change.record] else { continue }
             tombstones[change.record] = nil
             if change.operation == .update, new.contains(change.id), change.baseVersion == dead, version != nil,
                 !result.isDuplicate

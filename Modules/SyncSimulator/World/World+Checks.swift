@@ -58,6 +58,7 @@ extension World {
                 try memories[index].missingLines($0, facts, sent: record.sent, made: ledgers[index].made)
             } ?? [] : []
         for message in missing { record.violate("I13", "device \(index): \(message)") }
+        countUnder(facts, device)
         count(facts, device)
     }
 
@@ -94,6 +95,23 @@ extension World {
         if told != found {
             record.violate("I8", "device \(device.index) tells \(told) changes of \(found)")
         }
+    }
+
+    /// I8: what the engine says of a record and all that is under it is what its tables say. Each time of another one.
+    private func countUnder(_ facts: DeviceFacts, _ device: SimulatedDevice) {
+        guard !facts.queue.isEmpty else { return }
+        let check = CountsUnder(device.schema)
+        let (place, steps) = (Int(facts.checkpoint) % facts.queue.count, facts.queue.count % 4)
+        let seen = device.read { db in
+            try check.subject(db, at: place, steps: steps).map { subject in
+                (
+                    subject, told: try Store.counts(db, under: subject, device.schema),
+                    found: try check.counts(db, under: subject)
+                )
+            }
+        }
+        guard let (subject, told, found) = seen ?? nil, told != found else { return }
+        record.violate("I8", "device \(device.index) tells \(told) of \(subject) with all under it, and has \(found)")
     }
 
     /// I3: of one record, what was written first came to the server first.

@@ -151,7 +151,9 @@ final class World {
                 answer.results.removeAll { !waiting.contains($0.changeID) }
             }
             self.memories[index].heard(answer, of: request)
-            self.hears(answer.results.compactMap(\.verdict.record), index)
+            let told = answer.results.compactMap(\.verdict.record)
+            self.record.told(told)
+            self.vanishings[index].heard(told)
             let missing = Set(answer.results.lazy.filter(\.isNotFound).map(\.changeID))
             self.vanishings[index].missed(request.changes.lazy.filter { missing.contains($0.id) }.map(\.record))
         }
@@ -393,7 +395,7 @@ final class World {
         }
     }
 
-    /// The device reads these records of a page or of a verdict.
+    /// The device reads these records of a page.
     private func hears(_ records: [ServerRecord], _ index: Int) {
         record.told(records)
         vanishings[index].heard(records)
