@@ -38,8 +38,7 @@ extension Store: ChangeLog {
             // A late holder's verdicts count; what goes next is the present holder's to say.
             let mayClaim = try Lease.isHeld(db, generation)
             if mayClaim { try Lease.prolong(db, generation, by: length, now: now) }
-            let ahead = try context.records(db, of: settlement.outcomes.map(\.changeID))
-            return try context.deriving(db, now: now, ahead: ahead) {
+            return try context.deriving(db, now: now) {
                 let settled = try context.changes.settle(
                     db, settlement, claim: mayClaim ? claim : nil, behind: underWay, now: now)
                 // What a repeated verdict says may be long over, and a page from 0 says nothing of what left since (seed 9099); nor is
@@ -49,7 +48,7 @@ extension Store: ChangeLog {
                 }
                 let touched = settled.touched + (isRetrying ? try retryHeld(db, now) : [])
                 try untold.note(db, settlement.outcomes.lazy.compactMap(\.record))
-                return ((settled.claim, touched), touched)
+                return (settled.claim, touched)
             }
         }
         noteSent(result)
@@ -148,9 +147,9 @@ extension Store: ChangeRepair {
     public func retry(_ changeID: String) throws(StoreFailure) -> String {
         let now = now
         let (key, touched) = try performEngine("retrying a change") { db in
-            try context.deriving(db, now: now, ahead: context.records(db, of: [changeID])) {
+            try context.deriving(db, now: now) {
                 let retried = try context.changes.retry(db, changeID, now: now)
-                return ((retried.key, retried.touched), retried.touched)
+                return (retried.key, retried.touched)
             }
         }
         repaired(touched)
@@ -174,9 +173,9 @@ extension Store: ChangeRepair {
     private func retryTogether(_ changeIDs: [String]) throws(StoreFailure) -> [RetryOutcome] {
         let now = now
         let (outcomes, touched) = try performEngine("retrying changes") { db in
-            try context.deriving(db, now: now, ahead: context.records(db, of: changeIDs)) {
+            try context.deriving(db, now: now) {
                 let retried = try context.changes.retry(db, changeIDs, now: now)
-                return ((retried.outcomes, retried.touched), retried.touched)
+                return (retried.outcomes, retried.touched)
             }
         }
         repaired(touched)
@@ -186,10 +185,10 @@ extension Store: ChangeRepair {
     public func discard(_ changeID: String) throws(StoreFailure) -> [String] {
         let now = now
         let (keys, touched) = try performWithHeld("discarding a change") { db, isRetrying in
-            try context.deriving(db, now: now, ahead: context.records(db, of: [changeID])) {
+            try context.deriving(db, now: now) {
                 let discarded = try context.changes.discard(db, changeID, now: now)
                 let touched = discarded.touched + (isRetrying ? try retryHeld(db, now) : [])
-                return ((discarded.keys, touched), touched)
+                return (discarded.keys, touched)
             }
         }
         repaired(touched)
@@ -199,11 +198,10 @@ extension Store: ChangeRepair {
     public func cancel(_ changeID: String) throws(StoreFailure) -> CancelOutcome {
         let now = now
         let (outcome, touched) = try performWithHeld("cancelling a change") { db, isRetrying in
-            let change = try context.snapshots.isEmpty ? nil : context.changes.find(db, changeID)
-            return try context.deriving(db, now: now, ahead: change.map { [$0.record] } ?? []) {
+            try context.deriving(db, now: now) {
                 let cancelled = try context.changes.cancel(db, changeID, now: now)
                 let touched = cancelled.touched + (isRetrying ? try retryHeld(db, now) : [])
-                return ((cancelled.outcome, touched), touched)
+                return (cancelled.outcome, touched)
             }
         }
         repaired(touched)

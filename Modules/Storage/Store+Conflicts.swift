@@ -21,12 +21,11 @@ extension Store {
                 throw StoreFailure(kind: .notFound, message: "There is no conflict \(number).")
             }
             let entry = try ConflictEntry(row)
-            try context.deriving(db, now: now, ahead: [entry.record]) {
+            try context.deriving(db, now: now) {
                 try Self.restore(db, entry, context, now: now)
                 try Journal.event(
                     db, .restored, entry.record, change: entry.changeID, detail: entry.field ?? "the whole record",
                     at: now)
-                return ((), [entry.record])
             }
             return entry.record
         }

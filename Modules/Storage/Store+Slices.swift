@@ -91,8 +91,8 @@ extension Store {
             let isSwept =
                 movesCheckpoint && !slice.hasMore && !passRuns
                 && (scopes.map { !$0.asksAgain(at: slice.checkpoint) && $0.isWhole(at: slice.checkpoint) } ?? false)
-            var part = try context.deriving(db, now: now, ahead: context.snapshots.isEmpty ? [] : records.map(\.key)) {
-                let part = try RowWriter.applying(db) {
+            var part = try context.deriving(db, now: now) {
+                try RowWriter.applying(db) {
                     let applier = try SliceApplier(
                         db, context, now: now, unsent: unsentRecords, isOfRoots: scopes != nil)
                     let (taken, isLast) = try apply(db, applier)
@@ -117,7 +117,6 @@ extension Store {
                     }
                     return part
                 }
-                return (part, part.report.touched)
             }
             let isWhole = part.taken == slice.records.count
             let reached = isWhole ? slice.checkpoint : records[part.taken - 1].version

@@ -280,6 +280,42 @@ private final class Bench: Sendable {
         try await bench.end()
     }
 
+    @Test("What a change that is given up takes along is rebuilt where it stood, if it shared but a unit with it")
+    func givenUp() async throws {
+        let bench = try Bench()
+        try await bench.fill()
+        let store = bench.store
+        try await store.write(unit: true) { db in
+            try db.execute(sql: "INSERT INTO board (id, name) VALUES ('n-b', 'B')")
+            try db.execute(sql: "INSERT INTO card (id, idList) VALUES ('n-c', 'l-2')")
+        }
+        let keys = try await store.settle(Settlement(), claim: ClaimLimits()).changes.map(\.change.id)
+        #expect(try bench.counts("boardCount") == ["b-1": 2, "b-2": 1, "n-b": 0])
+        let refused = Settlement.Outcome(
+            changeID: keys[0], kind: .setAside(SetAsideReason(code: "forbidden", message: "no"), staysUncertain: false))
+        _ = try await store.settle(Settlement(outcomes: [refused]), claim: nil)
+        #expect(try await store.discard(keys[0]).count == 2)
+        #expect(try bench.counts("listCount") == ["l-1": 2, "l-2": 0])
+        #expect(try bench.counts("boardCount") == ["b-1": 2, "b-2": 0])
+        try await bench.end()
+    }
+
+    @Test("What a trigger of the app's takes along is rebuilt where it stood")
+    func cascade() async throws {
+        let bench = try Bench()
+        try await bench.fill()
+        try await bench.store.database.write { db in
+            try db.execute(
+                sql: """
+                    CREATE TRIGGER mine AFTER DELETE ON board BEGIN DELETE FROM card WHERE id = 'c-2'; END
+                    """)
+        }
+        try await bench.apply(7, [bench.record("board", "b-2", 7, [:], .deleted)])
+        #expect(try bench.counts("listCount") == ["l-1": 1])
+        #expect(try bench.counts("boardCount") == ["b-1": 1])
+        try await bench.end()
+    }
+
     @Test(
         "What the app writes is rebuilt in its own transaction where it asks, and before the engine's next step anyway")
     func localWrites() async throws {

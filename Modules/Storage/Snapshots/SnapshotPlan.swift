@@ -38,6 +38,9 @@ struct SnapshotPlan: Sendable {
     /// Entities that any builder reads, or goes through.
     let sources: Set<String>
 
+    /// The reference fields by which any of them comes from one record to another.
+    var followed: Set<Step> { Set(planned.flatMap(\.links).flatMap(\.steps)) }
+
     var isEmpty: Bool { planned.isEmpty }
 
     /// - Throws: ``StoreFailure`` (`invalid`), in words that say what to write instead.

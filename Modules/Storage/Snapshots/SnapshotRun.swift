@@ -1,7 +1,7 @@
 import GRDB
 import SyncCore
 
-/// Rebuilds what one transaction touches: asked before and after the rows change, so that both ends of a move count.
+/// Rebuilds what one transaction touched, at both ends of what was moved.
 final class SnapshotRun {
     private let db: Database
     private let plan: SnapshotPlan
@@ -15,8 +15,8 @@ final class SnapshotRun {
         self.now = now
     }
 
-    /// These records are about to change, or have changed.
-    func touch(_ keys: [RecordKey]) throws {
+    /// These records have changed.
+    private func touch(_ keys: [RecordKey]) throws {
         var ids: [String: Set<String>] = [:]
         for key in keys where plan.sources.contains(key.entity) { ids[key.entity, default: []].insert(key.id) }
         guard !ids.isEmpty else { return }

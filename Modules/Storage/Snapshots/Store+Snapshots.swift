@@ -11,13 +11,21 @@ extension Store {
     }
 }
 
+extension Store {
+    /// Whether derived data knows of all that the app has written, as a database says it.
+    package static func areSnapshotsCurrent(_ db: Database) throws -> Bool {
+        try ChangeRows.sequence(db) <= Meta.integer(db, .snapshotSequence) ?? 0
+    }
+}
+
 extension ApplyContext {
     /// What the app wrote since the last time, as the change log has it.
     func catchUp(_ db: Database, now: Int64) throws {
         guard !snapshots.isEmpty else { return }
         let last = try ChangeRows.sequence(db)
         let done = try Meta.integer(db, .snapshotSequence) ?? 0
-        guard last > done else { return }
+        let here = try SnapshotTouches.take(db)
+        guard last > done || !here.keys.isEmpty else { return }
         let run = SnapshotRun(db, snapshots, now: now)
         // A successor has a new sequence at an old place. Each end by its own index: what waits may be long.
         let sql = """
@@ -25,8 +33,7 @@ extension ApplyContext {
             UNION ALL SELECT entity, id, fields FROM sync_change INDEXED BY sync_change_successor
             WHERE sequence <> position AND sequence > ?1
             """
-        var keys: [RecordKey] = []
-        var left: [SnapshotRun.Left: Set<String>] = [:]
+        var (keys, left) = (here.keys, here.left)
         for row in try Row.fetchAll(db.cachedStatement(sql: sql), arguments: [done]) {
             let key = RecordKey(row[0], row[1])
             guard snapshots.sources.contains(key.entity), let entity = schema[key.entity] else { continue }
@@ -38,59 +45,51 @@ extension ApplyContext {
         }
         try run.touch(keys, left: left)
         try run.rebuild()
-        try Meta.set(db, .snapshotSequence, last)
+        if last > done { try Meta.set(db, .snapshotSequence, last) }
     }
 
-    /// Runs `body`, and rebuilds what it touched: it says which records at its end, and `ahead` which it may touch.
-    func deriving<T>(
-        _ db: Database, now: Int64, ahead: [RecordKey] = [], _ body: () throws -> (T, [RecordKey])
-    ) throws -> T {
-        guard !snapshots.isEmpty else { return try body().0 }
+    /// Runs `body`, and rebuilds what it touched.
+    func deriving<T>(_ db: Database, now: Int64, _ body: () throws -> T) throws -> T {
+        guard !snapshots.isEmpty else { return try body() }
         try catchUp(db, now: now)
+        let result = try body()
+        let found = try SnapshotTouches.take(db)
         let run = SnapshotRun(db, snapshots, now: now)
-        try run.touch(ahead)
-        let (result, touched) = try body()
-        try run.touch(ahead + touched)
+        try run.touch(found.keys, left: found.left)
         try run.rebuild()
         return result
     }
 
-    /// Runs `body`, which says nothing of what it touches: everything is made anew.
+    /// Runs `body`, which may touch nearly everything: all is made anew.
     func derivingAll<T>(_ db: Database, now: Int64, _ body: () throws -> T) throws -> T {
         let result = try body()
         guard !snapshots.isEmpty else { return result }
+        _ = try SnapshotTouches.take(db)
         try SnapshotMarks.write(db, [:])
-        try setUpSnapshots(db, now: now)
+        try makeSnapshots(db, now: now)
         return result
-    }
-
-    /// The records of these changes, which were sent or are set aside; empty where nothing is derived.
-    ///
-    /// Keys have no index: what was sent is found by its state, and what is set aside by its failure.
-    func records(_ db: Database, of changes: [String]) throws -> [RecordKey] {
-        guard !snapshots.isEmpty, !changes.isEmpty else { return [] }
-        let sql = """
-            SELECT entity, id FROM sync_change
-            WHERE state <> 0 AND state IN (1, 2, 5) AND key IN (SELECT value FROM json_each(?1))
-            UNION SELECT entity, id FROM sync_failure CROSS JOIN sync_change USING (key, position)
-            WHERE sync_failure.key IN (SELECT value FROM json_each(?1))
-            """
-        let list = try FieldValue.array(changes.map(FieldValue.string)).jsonText()
-        return try Row.fetchAll(db.cachedStatement(sql: sql), arguments: [list]).map { RecordKey($0[0], $0[1]) }
     }
 
     /// The account's data goes out of the file, and what follows from it; a builder that throws keeps it from being done.
     func emptySnapshots(_ db: Database) throws {
+        guard !snapshots.isEmpty else { return }
+        _ = try SnapshotTouches.take(db)
         for planned in snapshots.planned { try planned.builder.setUp(db) }
     }
 
-    /// Makes tables, and everything that no builder of this version has made yet; when the store opens.
+    /// What the connection notes from here on, tables, and everything that no builder of this version has made yet; when the store
+    /// opens.
     func setUpSnapshots(_ db: Database, now: Int64) throws {
+        try SnapshotTouches.install(db, snapshots)
         if snapshots.isEmpty {
             // What happens without builders is not followed: a program that has them makes everything anew.
             if try Meta.text(db, .snapshots) != nil { try Meta.set(db, .snapshots, nil as String?) }
             return
         }
+        try makeSnapshots(db, now: now)
+    }
+
+    private func makeSnapshots(_ db: Database, now: Int64) throws {
         var marks = try SnapshotMarks.read(db)
         let before = marks
         var whole: Set<String> = []

@@ -22,6 +22,7 @@ struct Arguments {
     private(set) var folder: String?
     private var server: SimulationOptions.Server?
     private var capture: SimulatedCapture?
+    private var derives = false
     private var readsByWriter = true
 
     struct Mistake: Error, CustomStringConvertible {
@@ -36,6 +37,7 @@ struct Arguments {
         simulate --trace SEED [--without-steps LIST] [--without-faults LIST] [--bug NAME]
         simulate --shrink SEED [--bug NAME]              leaves out what the failure does not need
         any of them with [--server model|reference] [--folder PATH] [--readers] [--capture triggers|dirtyFlag|mixed]
+                         [--derived]                     the app has derived data, too
         simulate --plant [NAME] [--seeds N] [--from S]   plants bugs and looks whether they are found
         """
 
@@ -92,6 +94,7 @@ struct Arguments {
             case "--without-faults": withoutFaults = try list("--without-faults")
             case "--list": lists = true
             case "--readers": readsByWriter = false
+            case "--derived": derives = true
             case "--folder": folder = try word("--folder", "a path")
             case "--server":
                 let what = "model or reference"
@@ -131,6 +134,7 @@ struct Arguments {
         options.server = server
         options.readsByWriter = readsByWriter
         options.capture = capture
+        options.derives = derives
         return options
     }
 }

@@ -21,6 +21,8 @@ public struct SimulationOptions: Sendable {
     public var server: Server?
     /// How all of the app's writes are noticed; `nil` as it declares.
     var capture: SimulatedCapture?
+    /// Whether the app has derived data (``DerivedCounts``).
+    var derives = false
     /// The devices' engines read over the connection that they write with (Decision 180).
     var readsByWriter = true
     /// What the devices' app declares, and what an app declares that is one version behind.

@@ -34,8 +34,10 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
     var keepsLease: (_ process: Int) -> Bool = { _ in true }
     /// Whether another process has the lease of the file.
     var isAnothers: (_ process: Int) -> Bool = { _ in false }
-    /// Who waits for an answer, and has not stood still since it asked.
-    private var askingProcesses: Set<Int> = []
+    /// Who waits for an answer, and has not stood still since it asked; with how often the disk had struck by then.
+    private var askingProcesses: [Int: Int] = [:]
+    /// How often the disk has struck: what fails to be written may be a lease's being prolonged.
+    var strikes: () -> Int = { 0 }
     /// Those that stood still and have not asked since, with the lease that was taken then.
     private var stoodWith: [Int: Int64] = [:]
     /// Which lease of its file is taken just now, where several processes have that.
@@ -95,7 +97,7 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
             let sender = Sender(account: account, device: network.device, process: process, lease: network.lease())
             network.leaves(sender)
             onRequest()
-            defer { network.askingProcesses.remove(process) }
+            defer { network.askingProcesses[process] = nil }
             var answer: ExchangeAnswer
             do { answer = try await network.exchange(request, by: sender) } catch {
                 if isAlive { network.onFailure(network.ids.request(request)) }
@@ -136,15 +138,19 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
         // Who was overtaken may send what it had made ready, also while nobody has the lease (seed 13613).
         if let stood = stoodWith.removeValue(forKey: sender.process), stood != sender.lease { return }
         guard !isAnothers(sender.process) else { return }
-        if askingProcesses.contains(where: { $0 != sender.process && living.contains($0) && keepsLease($0) }) {
+        let others = askingProcesses.filter { process, _ in
+            process != sender.process && living.contains(process) && keepsLease(process)
+        }
+        // Who could not write meanwhile could not prolong its lease.
+        if others.values.contains(strikes()) {
             record.violate("lease", "device \(device): two processes sync one file at once")
         }
-        askingProcesses = [sender.process]
+        askingProcesses = [sender.process: strikes()]
     }
 
     /// A process stands still from now on: its lease may run out before it asks again.
     func stands(_ process: Int) {
-        askingProcesses.remove(process)
+        askingProcesses[process] = nil
         stoodWith[process] = lease()
     }
 

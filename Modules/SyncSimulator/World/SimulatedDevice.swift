@@ -148,6 +148,7 @@ final class SimulatedDevice {
         hook.note = { [record] text in record.note("device \(index) \(text)") }
         hook.onCrash = { [weak self] in self?.takePicture() }
         network.keepsLease = { [unowned self] in keepsLease($0) }
+        network.strikes = { [hook] in hook.timesStruck }
         network.isAnothers = { [unowned self] in isAnothers($0) }
         network.lease = { [unowned self] in seconds > 0 ? lease?.generation : nil }
         DiskShim.put(hook, under: folder.databasePath)
@@ -248,6 +249,7 @@ final class SimulatedDevice {
         configuration.executor = storeLane
         configuration.systemStart = options.bug == .powerLossUnnoticed ? nil : "start \(boot)"
         configuration.readsByWriter = options.readsByWriter
+        if options.derives { configuration.snapshots = DerivedCounts(installed).builders }
         configuration.statementHook = { [hook] sql in
             life?.isDead == true ? sql().hasPrefix("ROLLBACK") : hook.statement(sql)
         }

@@ -59,6 +59,12 @@ extension World {
             } ?? [] : []
         for message in missing { record.violate("I13", "device \(index): \(message)") }
         countUnder(facts, device)
+        if options.derives {
+            let derived = DerivedCounts(device.schema)
+            for message in device.read({ try derived.differences($0) }) ?? [] {
+                record.violate("derived", "device \(index): \(message)")
+            }
+        }
         count(facts, device)
     }
 
