@@ -44,7 +44,8 @@ struct CountsUnder {
 
     /// Who stands under whom: as the rows say, and where a record has none, as its delete says where it stood.
     private var edges: String {
-        var parts: [String] = []
+        // Of entities without parents none stands under another.
+        var parts = ["SELECT NULL AS child, NULL AS below, NULL AS parent, NULL AS above WHERE false"]
         for entity in schema.entities {
             for field in entity.parents {
                 guard let target = field.reference?.entity else { continue }
