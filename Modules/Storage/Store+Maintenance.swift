@@ -73,8 +73,7 @@ extension Store {
         } catch {
             throw failure(error, "writing the wiped file anew")
         }
-        appliedSpeakers.speak()
-        noticeSpeakers.speak(AppliedNotice(origin: .fullPass, records: []))
+        tellOfMany()
         stateSpeakers.speak()
     }
 

@@ -71,6 +71,17 @@ extension Store {
     /// listener. An app that only shows rows needs none of it: GRDB's observation sees them change.
     public nonisolated func appliedNotices() -> AsyncStream<AppliedNotice> { noticeSpeakers.stream(keeping: 100) }
 
+    /// Hears each of these notices on the spot: for who judges the store, and must not wait for a task's turn.
+    package nonisolated func tapNotices(_ hear: @escaping @Sendable (AppliedNotice) -> Void) {
+        noticeSpeakers.tap(hear)
+    }
+
+    /// Tells that many rows may have changed, or gone.
+    func tellOfMany() {
+        appliedSpeakers.speak()
+        noticeSpeakers.speak(AppliedNotice(origin: .fullPass, records: []))
+    }
+
     /// Tells of rows that changed.
     func tell(_ origin: AppliedNotice.Origin, _ records: [RecordKey]) {
         appliedSpeakers.speak()

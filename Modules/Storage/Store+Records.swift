@@ -50,8 +50,7 @@ extension Store: RecordStore {
                 }
             }
         }
-        appliedSpeakers.speak()
-        noticeSpeakers.speak(AppliedNotice(origin: .fullPass, records: []))
+        tellOfMany()
         stateSpeakers.speak()
         return end
     }

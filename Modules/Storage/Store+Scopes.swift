@@ -57,7 +57,7 @@ extension Store {
             return removed
         }
         if removed > 0 {
-            appliedSpeakers.speak()
+            tellOfMany()
             stateSpeakers.speak()
         }
         return removed
@@ -138,7 +138,7 @@ extension Store {
             if scopes != before { try scopes.write(db) }
             return removed
         }
-        if removed > 0 { appliedSpeakers.speak() }
+        if removed > 0 { tellOfMany() }
         return removed
     }
 

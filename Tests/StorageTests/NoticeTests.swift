@@ -21,6 +21,32 @@ struct NoticeTests {
         #expect(try f.text("SELECT name FROM board") == "A")
     }
 
+    @Test("DL-21 that the rows of a dropped root went is told, at once or as its last change is decided")
+    func dropped() async throws {
+        let f = try await Fixture.twoBoards()
+        try f.sql("UPDATE board SET name = 'Mine' WHERE id = 'b1'")
+        var notices = f.store.appliedNotices().makeAsyncIterator()
+        try await f.store.setScopes([RecordKey("board", "b2")])
+        #expect(await notices.next() == AppliedNotice(origin: .fullPass, records: []))
+        #expect(try f.int("SELECT count(*) FROM card") == 0)
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .applied(9)))
+        #expect(try await f.store.evictLeaving() == 1)
+        #expect(await notices.next() == AppliedNotice(origin: .fullPass, records: []))
+        #expect(try f.text("SELECT group_concat(id) FROM board") == "b2")
+        try await f.store.close()
+    }
+
+    @Test("What goes with the record above it is told with it, of whatever entity")
+    func family() async throws {
+        let f = try await Fixture.twoBoards()
+        var notices = f.store.appliedNotices().makeAsyncIterator()
+        let gone = [RecordKey("card", "c1"), RecordKey("list", "l1"), RecordKey("board", "b1")]
+        try await f.apply(ServerRecord(key: gone[2], version: 9, presence: .deleted))
+        #expect(await notices.next() == AppliedNotice(origin: .page, records: gone))
+        try await f.store.close()
+    }
+
     @Test("A listener that is slow loses the oldest, and is told so")
     func slow() async throws {
         let speakers = NoticeSpeakers()

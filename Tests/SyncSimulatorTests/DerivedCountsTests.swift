@@ -57,4 +57,21 @@ import Testing
             ])
         try store.database.close()
     }
+
+    @Test("A row that the engine changes and tells nobody of is found, once; what the app writes is none of it")
+    func untold() throws {
+        let bench = try Bench()
+        let told = try ToldRows(bench.store)
+        func untold() throws -> [String] { try bench.store.database.write { try told.untold($0).map(\.id) } }
+        try bench.sql("INSERT INTO board (id, name) VALUES ('mine', 'A')")
+        #expect(try untold() == [])
+        try bench.sql(
+            """
+            UPDATE sync_clock SET applying = 1; INSERT INTO board (id, name) VALUES ('b', 'B');
+            UPDATE board SET name = 'A' WHERE id = 'mine'; UPDATE sync_clock SET applying = 0;
+            """)
+        #expect(try untold() == ["b"])
+        #expect(try untold() == [])
+        try bench.close()
+    }
 }

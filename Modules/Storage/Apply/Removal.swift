@@ -47,17 +47,16 @@ enum Removal {
     }
 
     /// Deletes the row and what is under it, children first, and forgets what was known of it.
-    /// - Returns: whether there was a row.
-    static func remove(_ db: Database, _ key: RecordKey, _ schema: Schema) throws -> Bool {
-        var wasThere = false
+    /// - Returns: the records whose rows went, in that order.
+    static func remove(_ db: Database, _ key: RecordKey, _ schema: Schema) throws -> [RecordKey] {
+        var gone: [RecordKey] = []
         for member in try family(db, key, schema).reversed() {
             guard let entity = schema[member.entity] else { continue }
-            let isGone = try RowWriter(entity).delete(db, member.id)
+            if try RowWriter(entity).delete(db, member.id) { gone.append(member) }
             // What is under it has tombstones of its own on their way; without its row its version says nothing.
             try StoredRecord.delete(db, member)
-            if member == key { wasThere = isGone }
         }
-        return wasThere
+        return gone
     }
 
     /// The rows directly under a record, by one of their fields.

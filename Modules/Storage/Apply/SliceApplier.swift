@@ -321,7 +321,7 @@ final class SliceApplier {
             // Rows that this slice wrote count with their versions.
             try marks.flush()
             let below = try unsaid(under: record.key)
-            _ = try family.removeRows(db, under: record.key)
+            report.touched += try family.removeRows(db, under: record.key)
             try table.writer.delete(db, record.key.id)
             try wait(below)
         }
@@ -356,7 +356,9 @@ final class SliceApplier {
         try noteLoss(record.key, stored, table)
         if record.presence == .deleted { below = try unsaid(under: record.key) }
         do {
-            if try Removal.remove(db, record.key, context.schema) { report.deleted += 1 }
+            let gone = try Removal.remove(db, record.key, context.schema)
+            if gone.contains(record.key) { report.deleted += 1 }
+            report.touched += gone.filter { $0 != record.key }
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
             return .held(.constraint, error.message ?? "a constraint of “\(table.entity.table)”")
         }

@@ -11,7 +11,7 @@ public struct AppliedNotice: Sendable, Hashable {
         case verdict
         /// The app took a change back, or gave it up.
         case repair
-        /// The end of a full pass, or of the account's stay; which records is not known.
+        /// The end of a full pass, or of a root's or the account's stay; which records is not known.
         case fullPass
         /// Another process that has the file open; which records is not known.
         case otherProcess
@@ -34,7 +34,7 @@ public struct AppliedNotice: Sendable, Hashable {
 }
 
 /// Who listens to ``AppliedNotice``; a listener that is slow loses the oldest ones, and is told so.
-final class NoticeSpeakers: @unchecked Sendable {  // the lock guards both fields
+final class NoticeSpeakers: @unchecked Sendable {  // the lock guards all fields
     private struct Listener {
         var continuation: AsyncStream<AppliedNotice>.Continuation
         var hasLost = false
@@ -43,6 +43,10 @@ final class NoticeSpeakers: @unchecked Sendable {  // the lock guards both field
     private let lock = NSLock()
     private var listeners: [Int: Listener] = [:]
     private var next = 0
+    private var tap: (@Sendable (AppliedNotice) -> Void)?
+
+    /// Hears each notice as it is spoken, before any stream's listener has a turn.
+    func tap(_ hear: @escaping @Sendable (AppliedNotice) -> Void) { lock.withLock { tap = hear } }
 
     func stream(keeping notices: Int) -> AsyncStream<AppliedNotice> {
         let (stream, continuation) = AsyncStream.makeStream(
@@ -59,6 +63,7 @@ final class NoticeSpeakers: @unchecked Sendable {  // the lock guards both field
     }
 
     func speak(_ notice: AppliedNotice) {
+        lock.withLock { tap }?(notice)
         // Nobody is resumed under the lock: a yield only puts into the buffer.
         lock.withLock {
             for number in listeners.keys.sorted() {

@@ -37,7 +37,7 @@ struct Arguments {
         simulate --trace SEED [--without-steps LIST] [--without-faults LIST] [--bug NAME]
         simulate --shrink SEED [--bug NAME]              leaves out what the failure does not need
         any of them with [--server model|reference] [--folder PATH] [--readers] [--capture triggers|dirtyFlag|mixed]
-                         [--derived]                     the app has derived data, too
+                         [--derived]                     the app has derived data, and listens to what changes
         simulate --plant [NAME] [--seeds N] [--from S]   plants bugs and looks whether they are found
         """
 

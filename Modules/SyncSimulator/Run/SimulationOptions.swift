@@ -21,7 +21,7 @@ public struct SimulationOptions: Sendable {
     public var server: Server?
     /// How all of the app's writes are noticed; `nil` as it declares.
     var capture: SimulatedCapture?
-    /// Whether the app has derived data (``DerivedCounts``).
+    /// Whether the app has derived data (``DerivedCounts``), and listens to what the engine changes (``ToldRows``).
     var derives = false
     /// The devices' engines read over the connection that they write with (Decision 180).
     var readsByWriter = true

@@ -79,6 +79,8 @@ final class SimulatedDevice {
         let box: Flag
         let calls: Calls
         let watch: BreakerWatch
+        /// Where the app listens to what the engine changes.
+        let told: ToldRows?
 
         /// It stands still.
         func hold() {
@@ -266,6 +268,7 @@ final class SimulatedDevice {
             defer { hook.isClearing = false }
             try store.database.write { try $0.execute(sql: planted) }
         }
+        let told = try options.derives && life == nil ? listening(to: store) : nil
         store.database.add(transactionObserver: CommitFailer(hook, life), extent: .databaseLifetime)
         let stall = StallingClock.Switch()
         let watch = BreakerWatch(patience, clock: executor.clock, record: record)
@@ -287,7 +290,7 @@ final class SimulatedDevice {
         }
         return Process(
             store: store, engine: engine, lane: lane, storeLane: storeLane, run: run, box: flag,
-            calls: Calls(), watch: watch)
+            calls: Calls(), watch: watch, told: told)
     }
 
     /// The way to the server, by which records are named as on this device.
@@ -460,6 +463,30 @@ final class SimulatedDevice {
         if let facts { names.merge(facts.rows.names) }
         known = isDead ? nil : facts.map { (writers, $0) }
         return facts
+    }
+
+    /// The rows that the engine changed, and told nobody of, since this was asked last.
+    func untoldRows() -> [RecordKey] {
+        guard let process, let told = process.told else { return [] }
+        let wasLookedAt = hook.isLookedAt
+        hook.isLookedAt = true
+        defer { hook.isLookedAt = wasLookedAt }
+        do {
+            return try process.store.database.writeWithoutTransaction { try told.untold($0) }
+        } catch let error as DatabaseError where [.SQLITE_INTERRUPT, .SQLITE_ABORT].contains(error.resultCode) {
+            // kept: the app is suspended; the next look finds the same.
+            return []
+        } catch {
+            record.violate("simulator", "device \(index)'s notes cannot be read: \(error)")
+            return []
+        }
+    }
+
+    /// What is made for that is none of the disk's faults.
+    private func listening(to store: Store) throws -> ToldRows {
+        hook.isClearing = true
+        defer { hook.isClearing = false }
+        return try ToldRows(store)
     }
 
     /// Reads what is committed, with plain SQL, past the engine's code; `nil` if the process is not alive.

@@ -64,6 +64,9 @@ extension World {
             for message in device.read({ try derived.differences($0) }) ?? [] {
                 record.violate("derived", "device \(index): \(message)")
             }
+            for key in device.untoldRows() {
+                record.violate("notices", "device \(index): \(key) changed, and nobody was told")
+            }
         }
         count(facts, device)
     }
