@@ -300,6 +300,22 @@ private final class Bench: Sendable {
         try await bench.end()
     }
 
+    @Test("An app that takes the connection's temporary tables away has everything derived made anew")
+    func withoutNotes() async throws {
+        let bench = try Bench()
+        try await bench.fill()
+        try await bench.store.database.writeWithoutTransaction { try $0.execute(sql: "PRAGMA temp_store = MEMORY") }
+        try await bench.store.database.write { db in
+            try db.execute(sql: "UPDATE sync_clock SET applying = 1; DELETE FROM card WHERE id = 'c-1'")
+            try db.execute(sql: "UPDATE sync_clock SET applying = 0")
+        }
+        try await bench.apply(7, [bench.record("card", "c-3", 7, ["idList": "l-2"])])
+        #expect(try bench.counts("listCount") == ["l-1": 1, "l-2": 1])
+        try await bench.apply(8, [bench.record("card", "c-2", 8, [:], .deleted)])
+        #expect(try bench.counts("boardCount") == ["b-1": 0, "b-2": 1])
+        try await bench.end()
+    }
+
     @Test("What a trigger of the app's takes along is rebuilt where it stood")
     func cascade() async throws {
         let bench = try Bench()

@@ -44,6 +44,12 @@ enum SnapshotTouches {
         }
     }
 
+    /// Whether the connection notes what changes.
+    static func areNoted(_ db: Database) throws -> Bool {
+        let sql = "SELECT 1 FROM temp.sqlite_master WHERE name = 'sync_touched'"
+        return try Row.fetchOne(db.cachedStatement(sql: sql)) != nil
+    }
+
     /// Takes triggers and notes away.
     static func remove(_ db: Database) throws {
         let sql = "SELECT name FROM temp.sqlite_master WHERE type = 'trigger' AND substr(name, 1, 13) = 'sync_touched_'"

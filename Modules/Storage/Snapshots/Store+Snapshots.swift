@@ -22,6 +22,12 @@ extension ApplyContext {
     /// What the app wrote since the last time, as the change log has it.
     func catchUp(_ db: Database, now: Int64) throws {
         guard !snapshots.isEmpty else { return }
+        guard try SnapshotTouches.areNoted(db) else {
+            // The app took the connection's temporary tables away, as `PRAGMA temp_store` does: nobody knows what changed since.
+            try SnapshotTouches.install(db, snapshots)
+            try SnapshotMarks.write(db, [:])
+            return try makeSnapshots(db, now: now)
+        }
         let last = try ChangeRows.sequence(db)
         let done = try Meta.integer(db, .snapshotSequence) ?? 0
         let here = try SnapshotTouches.take(db)
