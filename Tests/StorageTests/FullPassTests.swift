@@ -210,6 +210,23 @@ struct FullPassTests: AskingForRoots {
         #expect(Set(left) == ["l1", "l3", "b1", "b2"])
     }
 
+    @Test("DL-09, seed 2798: what the user has written himself is not written over, and be it what the server has")
+    func writtenAsTheServerHasIt() async throws {
+        let f = try Fixture()
+        try await boards(f, 10)
+        try f.sql("UPDATE board SET name = 'Old' WHERE id = 'b1'")
+        try await f.store.beginFullPass(epoch: "e-2")
+        let names = (1...10).map { $0 < 3 ? "Old" : "B\($0)" }
+        let records = zip(1..., names).map { record("board", "b\($0)", Int64($0), ["name": .string($1)]) }
+        _ = try await f.store.apply(PageSlice(records: records, from: 0, checkpoint: 10, epoch: "e-2"))
+        _ = try await f.store.endFullPass(confirmed: true)
+        #expect(try await f.store.lostByServer() == 2)
+        #expect(try await f.store.restoreLost() == 1)
+        #expect(try f.text("SELECT name FROM board WHERE id = 'b1'") == "Old")
+        #expect(try f.text("SELECT name FROM board WHERE id = 'b2'") == "B2")
+        #expect(try await f.store.lostByServer() == 1)
+    }
+
     @Test("DL-09 a delete that the server had done, and has not any more, is journalled, and can be done again")
     func lostDelete() async throws {
         let f = try Fixture()
