@@ -12,7 +12,7 @@ extension Store {
     @discardableResult
     public func restoreLoser(_ number: Int64) throws(StoreFailure) -> RecordKey {
         let now = now
-        return try perform("restoring a value") { db in
+        let restored = try perform("restoring a value") { db -> RecordKey in
             let sql = """
                 SELECT number, key, entity, id, field, mine, theirs, winner, rule, at, kind FROM sync_conflict
                 WHERE number = ?
@@ -29,6 +29,8 @@ extension Store {
             }
             return entry.record
         }
+        tellOfMany()
+        return restored
     }
 
     private static func restore(

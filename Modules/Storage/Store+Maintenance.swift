@@ -87,6 +87,11 @@ extension Store {
     @discardableResult
     public func restoreLost() throws(StoreFailure) -> Int {
         let now = now
-        return try perform("sending again what the server lost") { db in try FullPass.restore(db, context, now: now) }
+        let count = try perform("sending again what the server lost") { db in
+            try FullPass.restore(db, context, now: now)
+        }
+        // A delete that is done again takes along what is under the record.
+        if count > 0 { tellOfMany() }
+        return count
     }
 }
