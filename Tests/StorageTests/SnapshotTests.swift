@@ -313,6 +313,10 @@ private final class Bench: Sendable {
         #expect(try bench.counts("listCount") == ["l-1": 1, "l-2": 1])
         try await bench.apply(8, [bench.record("card", "c-2", 8, [:], .deleted)])
         #expect(try bench.counts("boardCount") == ["b-1": 0, "b-2": 1])
+        // Nor is it missed where everything is made anew.
+        try await bench.store.database.writeWithoutTransaction { try $0.execute(sql: "PRAGMA temp_store = FILE") }
+        try await bench.store.setScopes([RecordKey("board", "b-2")])
+        #expect(try bench.counts("boardCount") == ["b-2": 1])
         try await bench.end()
     }
 

@@ -50,6 +50,12 @@ enum SnapshotTouches {
         return try Row.fetchOne(db.cachedStatement(sql: sql)) != nil
     }
 
+    /// What changed until now is of no interest any more.
+    static func forget(_ db: Database) throws {
+        guard try areNoted(db) else { return }
+        try db.cachedStatement(sql: "DELETE FROM temp.sync_touched").execute()
+    }
+
     /// Takes triggers and notes away.
     static func remove(_ db: Database) throws {
         let sql = "SELECT name FROM temp.sqlite_master WHERE type = 'trigger' AND substr(name, 1, 13) = 'sync_touched_'"

@@ -70,7 +70,7 @@ extension ApplyContext {
     func derivingAll<T>(_ db: Database, now: Int64, _ body: () throws -> T) throws -> T {
         let result = try body()
         guard !snapshots.isEmpty else { return result }
-        _ = try SnapshotTouches.take(db)
+        try SnapshotTouches.forget(db)
         try SnapshotMarks.write(db, [:])
         try makeSnapshots(db, now: now)
         return result
@@ -79,7 +79,7 @@ extension ApplyContext {
     /// The account's data goes out of the file, and what follows from it; a builder that throws keeps it from being done.
     func emptySnapshots(_ db: Database) throws {
         guard !snapshots.isEmpty else { return }
-        _ = try SnapshotTouches.take(db)
+        try SnapshotTouches.forget(db)
         for planned in snapshots.planned { try planned.builder.setUp(db) }
     }
 

@@ -465,30 +465,6 @@ final class SimulatedDevice {
         return facts
     }
 
-    /// The rows that the engine changed, and told nobody of, since this was asked last.
-    func untoldRows() -> [RecordKey] {
-        guard let process, let told = process.told else { return [] }
-        let wasLookedAt = hook.isLookedAt
-        hook.isLookedAt = true
-        defer { hook.isLookedAt = wasLookedAt }
-        do {
-            return try process.store.database.writeWithoutTransaction { try told.untold($0) }
-        } catch let error as DatabaseError where [.SQLITE_INTERRUPT, .SQLITE_ABORT].contains(error.resultCode) {
-            // kept: the app is suspended; the next look finds the same.
-            return []
-        } catch {
-            record.violate("simulator", "device \(index)'s notes cannot be read: \(error)")
-            return []
-        }
-    }
-
-    /// What is made for that is none of the disk's faults.
-    private func listening(to store: Store) throws -> ToldRows {
-        hook.isClearing = true
-        defer { hook.isClearing = false }
-        return try ToldRows(store)
-    }
-
     /// Reads what is committed, with plain SQL, past the engine's code; `nil` if the process is not alive.
     func read<T>(_ body: (Database) throws -> T) -> T? {
         guard let process else { return nil }
