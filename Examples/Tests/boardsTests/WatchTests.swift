@@ -1,3 +1,4 @@
+import Ferry
 import Foundation
 import Testing
 
@@ -37,6 +38,21 @@ struct WatchTests {
         let said = try String(contentsOfFile: complaint, encoding: .utf8)
         #expect(watch.terminationStatus == 0, "\(said)")
         #expect(server.stop() == 0)
+    }
+
+    @Test("a wish to end it that comes before it runs ends it all the same", .timeLimit(.minutes(5)))
+    func interruptedEarly() async throws {
+        let device = try Device.open(folder: shop.file("a"))
+        let connection = try Connection(server: try #require(URL(string: "http://127.0.0.1:1")), token: nil)
+        let interruption = Interruption()
+        await interruption.wish()
+        let watcher = Watcher(engine: connection.engine(device.store), store: device.store, isJSON: true)
+        let watched = try await watcher.run(for: nil, until: interruption)
+        #expect(!watched.needsOpening)
+        // Another wait hears of it as well: a database may have been opened anew in between.
+        await interruption.wait()
+        await connection.close()
+        try await device.store.close()
     }
 
     @Test(

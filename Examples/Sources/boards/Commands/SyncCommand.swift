@@ -48,6 +48,15 @@ struct SyncCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
+        switch mode {
+        case .once: try await sync(until: nil)
+        // From here on, so that no wish to end it is missed, however early it comes.
+        case .watch: try await Interruption.noting { try await sync(until: $0) }
+        }
+    }
+
+    /// - Parameter interruption: ends a watch; `nil` for a sync that ends by itself.
+    private func sync(until interruption: Interruption?) async throws {
         let server = try global.serverURL()
         let connection = try Connection(server: server, token: global.bearer(), isVerbose: verbose)
         let outcome: SyncOutcome
@@ -59,14 +68,13 @@ struct SyncCommand: AsyncParsableCommand {
             let journal = try await device.store.conflicts(limit: 1).first?.number ?? 0
             let engine = connection.engine(device.store)
             if confirm { try await engine.confirmRemoval() }
-            switch mode {
-            case .once:
+            if let interruption {
+                outcome = try await watch(
+                    device, engine, connection, until: timeout.map { began + .seconds($0) }, interruption, journal)
+            } else {
                 let summary = try await engine.sync(for: .seconds(timeout ?? 60) - spent)
                 outcome = try await SyncOutcome(summary, lostByServer: device.store.lostByServer(after: journal))
                 await close(device)
-            case .watch:
-                outcome = try await watch(
-                    device, engine, connection, until: timeout.map { began + .seconds($0) }, journal)
             }
         } catch {
             await connection.close()
@@ -81,13 +89,14 @@ struct SyncCommand: AsyncParsableCommand {
     /// would open it.
     private func watch(
         _ first: Device, _ engine: SyncEngine, _ connection: Connection, until end: ContinuousClock.Instant?,
-        _ journal: Int64
+        _ interruption: Interruption, _ journal: Int64
     ) async throws -> SyncOutcome {
         var (device, engine, journal) = (first, engine, journal)
         var total = CycleReport()
         while true {
             let watcher = Watcher(engine: engine, store: device.store, isJSON: json)
-            let watched = try await watcher.run(for: end.map { max(ContinuousClock.now.duration(to: $0), .zero) })
+            let left = end.map { max(ContinuousClock.now.duration(to: $0), .zero) }
+            let watched = try await watcher.run(for: left, until: interruption)
             total.add(watched.report)
             guard watched.needsOpening else { break }
             if device.store.standing == .replaced, !FileManager.default.fileExists(atPath: global.folder) {

@@ -1,6 +1,5 @@
 import Ferry
 import SyncCore
-import UnixSignals
 
 /// `sync --watch`: the engine runs by itself until somebody interrupts it, or the time is over, or the database that stands under
 /// its path is another one.
@@ -19,44 +18,51 @@ struct Watcher {
     }
 
     /// Runs, tells of each cycle that moved something, and adds them up.
-    func run(for limit: Duration?) async throws -> Watched {
-        let found = store.standing
-        let interrupts = await UnixSignalsSequence(trapping: .sigint, .sigterm)
+    func run(for limit: Duration?, until interruption: Interruption) async throws -> Watched {
         let events = await engine.events()
-        let total = try await withThrowingTaskGroup(of: Ended.self) { group in
-            group.addTask { [engine] in
-                try await engine.run()
-                return .engine
-            }
+        return try await withThrowingTaskGroup(of: Ended.self) { group in
             group.addTask { .told(await tell(events)) }
-            group.addTask {
-                for await _ in interrupts { break }
-                return .interruption
-            }
-            group.addTask {
-                await noticeOthers(since: found) ? .otherFile : .interruption
-            }
-            if let limit {
-                group.addTask {
-                    // Only cancellation ends it early, and then the engine has ended already.
-                    do { try await Task.sleep(for: limit) } catch { return .interruption }
-                    return .interruption
-                }
-            }
+            group.addTask { .engine(needsOpening: try await runEngine(for: limit, until: interruption)) }
             var total = Watched()
             for try await ended in group {
                 switch ended {
-                case .interruption: await engine.stop()
-                case .otherFile:
-                    total.needsOpening = true
-                    await engine.stop()
-                case .engine: group.cancelAll()
+                case .engine(let needsOpening):
+                    total.needsOpening = needsOpening
+                    group.cancelAll()
                 case .told(let report): total.report = report
                 }
             }
             return total
         }
-        return total
+    }
+
+    /// Runs the engine until one of the reasons to end. It is cancelled, not told to stop: one that has not begun to run would not hear it.
+    /// - Returns: whether the database is to be opened anew.
+    private func runEngine(for limit: Duration?, until interruption: Interruption) async throws -> Bool {
+        let found = store.standing
+        return try await withThrowingTaskGroup(of: Bool.self) { group in
+            group.addTask {
+                try await engine.run()
+                return false
+            }
+            group.addTask { await noticeOthers(since: found) }
+            group.addTask {
+                await interruption.wait()
+                return false
+            }
+            if let limit {
+                group.addTask {
+                    do { try await Task.sleep(for: limit) } catch {
+                        // kept: something else ended first.
+                    }
+                    return false
+                }
+            }
+            let needsOpening = try await group.next() ?? false
+            group.cancelAll()
+            while try await group.next() != nil {}
+            return needsOpening
+        }
     }
 
     /// Wakes the engine for what other processes wrote: it hears of this one's writes only.
@@ -81,7 +87,7 @@ struct Watcher {
 
     /// Which of the tasks of a watch came to its end.
     private enum Ended: Sendable {
-        case engine, interruption, otherFile
+        case engine(needsOpening: Bool)
         case told(CycleReport)
     }
 
