@@ -283,7 +283,7 @@ struct RestoredFileTests {
         let store = try Store(path: file.path, schema: boardSchema(), configuration: configuration)
         let other = try Store(path: file.path, schema: boardSchema())
         try await add(store, "b1")
-        let noted = try String(contentsOfFile: file.path + "-log", encoding: .utf8)
+        let noted = try String(contentsOfFile: file.path + "-log", encoding: .utf8).prefix(8)
         try await add(other, "b2")
         // Somebody reads, so that the log is not brought in.
         var settings = Configuration()
@@ -293,10 +293,10 @@ struct RestoredFileTests {
             try db.execute(sql: "BEGIN; SELECT count(*) FROM board")
         }
         try await store.close()
-        #expect(try String(contentsOfFile: file.path + "-log", encoding: .utf8) == noted)
+        #expect(try String(contentsOfFile: file.path + "-log", encoding: .utf8).prefix(8) == noted)
         try reader.close()
         try await other.close()
-        #expect(try String(contentsOfFile: file.path + "-log", encoding: .utf8).hasPrefix("none"))
+        #expect(try String(contentsOfFile: file.path + "-log", encoding: .utf8).prefix(8).hasPrefix("none"))
     }
 
     @Test(

@@ -203,4 +203,29 @@ struct NamingTests {
         _ = try server.sync("d", [server.delete("k3", 3, "board", board, at: -700)])
         #expect(try server.sync("reader").records.contains { $0["entity"].string == "note" && !$0["deleted"].bool })
     }
+
+    @Test(
+        "Seed 33909: what names a record whose create is not done waits for that, though it does not go with it",
+        arguments: [true, false])
+    func refusedReference(makesIDs: Bool) throws {
+        let server = try TestServer {
+            $0.makesIDs = makesIDs
+            $0.policy = { _, question in question.changeID == "k1" ? .forbid(message: "not today") : .allow }
+            $0.entities = [
+                ServerEntity("board", collection: "boards"),
+                ServerEntity("note", collection: "notes", references: [.init(field: "idBoardSeen", entity: "board")]),
+            ]
+        }
+        let note = server.create("k2", 2, "note", "y", ["idBoardSeen": "x"], at: -800)
+        let first = try server.sync("d", [server.create("k1", 1, "board", "x", ["n": 1], at: -900), note])
+        #expect(first.result("k1")["verdict"].string == "rejected")
+        #expect(first.result("k2")["verdict"].string == (makesIDs ? "blocked" : "applied"))
+        guard makesIDs else { return }
+        #expect(first.result("k2")["by"].string == "k1")
+        let again = try server.sync("d", [server.create("k3", 3, "board", "x", ["n": 1], at: -900), note])
+        let board = try #require(again.result("k3")["serverID"].string)
+        #expect(
+            try server.sync("reader").records.first { $0["entity"].string == "note" }?["fields"]["idBoardSeen"].string
+                == board)
+    }
 }

@@ -18,7 +18,7 @@ extension SliceApplier {
             let mayBeAnother =
                 pass.isRunning && !pass.journalsLosses && held.version < record.version
                 && (held.pass ?? -1) < pass.number
-            return mayBeAnother ? try wholeOfPass(record, table) : record
+            return try mayBeAnother || isAnotherLife(record, held.version, look) ? wholeOfPass(record, table) : record
         }
         var whole = record
         table.hasFilled = true
@@ -26,6 +26,13 @@ extension SliceApplier {
             whole.fields[field.name] = .null
         }
         return whole
+    }
+
+    /// Whether it was dead when anything was said of it last: what stayed when a full pass did not bring it, since changes of it
+    /// are unsent, and was made anew since (seed 32421).
+    private func isAnotherLife(_ record: ServerRecord, _ version: Int64, _ look: RecordMarks.Look) throws -> Bool {
+        guard look.isUnsent, version < record.version, let base = try look.base.map(StoredRecord.decode) else { return false }
+        return !base.isLive && !base.isAway
     }
 
     /// A full pass tells of no dead: what comes newer than it was here may have died since, and have been made anew. A value that it does

@@ -24,7 +24,7 @@ extension Settling {
         if try isLeftToPass(db, change) {
             work?.takeNamed(by: change, from: record)
             work?.awaitPage()
-        } else if work?.passesBy(change) == false, work?.take(record) == true {
+        } else if let present = work, !present.passesBy(change), work?.take(try whole(record, db, present)) == true {
             noteRaised(change.record)
         }
         if let deltas {

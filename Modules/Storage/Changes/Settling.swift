@@ -262,7 +262,7 @@ struct Settling {
             } else if try record.presence == .live && isForgotten(db, change, record.version, work) {
                 try ChangeNotes.event(db, "died", of: change, now: now)
                 work.die(with: change, at: max(record.version, namedDead[change.record] ?? 0))
-            } else if try work.merge(change, into: whole(record, db, work, change)) {
+            } else if try work.merge(change, into: whole(record, db, work, doing: change)) {
                 noteRaised(change.record)
             }
             if hasHeld, try HeldRecords.find(db, change.record)?.presence == .gone, record.presence == .live {
@@ -283,19 +283,26 @@ struct Settling {
     /// Whether nothing of the record is known in this history but what stayed of another one.
     private func isOfBefore(_ work: RecordWork) -> Bool { isInOtherHistory && work.stored?.version == 0 }
 
-    /// The record of a verdict, with no value for what it does not name where nothing of it was known in this history. What an update
-    /// wrote it need not name; a delete knows what was there before only (seed 101709).
-    private func whole(
-        _ record: ServerRecord, _ db: Database, _ work: RecordWork, _ change: StoredChange
+    /// The record of a verdict, with no value for what it does not name where nothing of it was known in this history, or only that it
+    /// was dead: of a life that comes after that the server says everything that it knows (seeds 101709 and 32421).
+    /// - Parameter change: one that was done with it: what an update wrote the record need not name; a delete knows what was there
+    ///   before only.
+    func whole(
+        _ record: ServerRecord, _ db: Database, _ work: RecordWork, doing change: StoredChange? = nil
     ) throws -> ServerRecord {
-        guard isOfBefore(work), change.operation != .create, record.presence == .live else { return record }
-        var whole = record
-        for field in try RowWriter(work.entity).dispensable(db)
-        where record.fields[field.name] == nil
-            && (change.operation == .delete || change.fields[field.name] == nil)
-        {
-            whole.fields[field.name] = .null
+        guard change?.operation != .create, record.presence == .live else { return record }
+        let isUnknown = isOfBefore(work)
+        let isAnotherLife = !work.base.isLive && !work.base.isAway && record.version > work.version
+        guard isUnknown || isAnotherLife else { return record }
+        let written = change?.operation == .update ? change?.fields ?? [:] : [:]
+        let lacking = try RowWriter(work.entity).dispensable(db).map(\.name).filter {
+            record.fields[$0] == nil && written[$0] == nil && (isUnknown || work.base.fields[$0]?.isNull == false)
         }
+        guard !lacking.isEmpty else { return record }
+        // What a server of an older program does not know, it does not name either (DAT-21).
+        let named = try isUnknown ? nil : NamedFields.read(db)
+        var whole = record
+        for name in lacking where named?.contains(name, of: record.key.entity) ?? true { whole.fields[name] = .null }
         return whole
     }
 

@@ -62,14 +62,16 @@ final class LogLength: @unchecked Sendable {  // the lock guards the field
     private final class Closing {
         private let mark: LogMark
         private let log: LogLength
+        /// What was noted as the closing began.
+        private var note: LogMark.Note?
 
         init(_ mark: LogMark, _ log: LogLength) { (self.mark, self.log) = (mark, log) }
 
         private var hasBegun: Bool { log.lock.withLock { log.hasNoted } }
 
-        func begin() { if hasBegun { mark.noteClosing() } }
+        func begin() { note = mark.noteClosing(wasNoted: hasBegun) }
 
-        func end() { mark.noteClosed(wasNoted: hasBegun) }
+        func end() { mark.noteClosed(wasNoted: hasBegun, since: note) }
     }
 
     private func note(_ pages: CInt) {

@@ -8,6 +8,9 @@ import Foundation
 /// what a power loss takes is told by ``SystemStart``.
 ///
 /// The number (`salt-1` of the log's header) grows by one each time the log begins anew; a file that is made is given any.
+///
+/// Processes open and close a file beside each other: each note differs from all others, and who closed says that there is no log only where
+/// nobody has noted anything since.
 struct LogMark {
     /// What stands beside the file that is opened.
     enum Found: Sendable {
@@ -28,6 +31,9 @@ struct LogMark {
     private static let (place, header) = (off_t(16), off_t(32))
     /// Instead of a number, each as long: there is no log, and whatever is found is right.
     private static let (none, any) = ("none....", "any.....")
+    /// A number, or what stands for it, and by which this note is told from all others.
+    private static let most = 32
+    private static let notes = Notes()
 
     init(database: String) { self.database = database }
 
@@ -44,26 +50,41 @@ struct LogMark {
     }
 
     /// A process begins to write, and has committed nothing yet.
-    func begin() { put(Self.any, O_CREAT) }
+    func begin() { put({ Self.any }, O_CREAT) }
 
     /// A log has begun.
     func noteBegun() {
-        guard let number else { return }
-        let text = String(number, radix: 16)
-        put(String(repeating: "0", count: Self.none.utf8.count - text.count) + text, O_CREAT)
+        put(
+            {
+                guard let number else { return nil }
+                let text = String(number, radix: 16)
+                return String(repeating: "0", count: Self.none.utf8.count - text.count) + text
+            }, O_CREAT)
     }
 
     /// A connection is about to be closed, and with the last one the log goes: whatever is found until that is noted is right.
-    func noteClosing() { put(Self.any) }
+    /// - Parameter wasNoted: whether the connection had noted the log; else what is noted stays.
+    /// - Returns: what is noted now.
+    func noteClosing(wasNoted: Bool) -> Note? {
+        if wasNoted { put({ Self.any }) }
+        return FileManager.default.contents(atPath: path).map(Note.init)
+    }
 
     /// A connection was closed: where it was the last, the log was taken in, and others may hold an empty one.
-    /// - Parameter wasNoted: whether the connection had noted the log, until ``noteClosing()``: with others at work it goes on.
-    func noteClosed(wasNoted: Bool) {
+    /// - Parameters:
+    ///   - wasNoted: whether the connection had noted the log, until ``noteClosing(wasNoted:)``: with others at work it goes on.
+    ///   - note: what was noted then; where another stands there now, somebody begins, and may have a log at any moment.
+    func noteClosed(wasNoted: Bool, since note: Note?) {
         switch length {
-        case nil: put(Self.none)
-        case 0: put(Self.any)
+        case nil: put({ Self.none }, over: note)
+        case 0: put({ Self.any })
         default: if wasNoted { noteBegun() }
         }
+    }
+
+    /// All that is noted at a time.
+    struct Note: Equatable {
+        fileprivate var bytes: Data
     }
 
     /// `nil` where there is no log.
@@ -83,10 +104,36 @@ struct LogMark {
         return bytes.reduce(0) { $0 << 8 | UInt32($1) }
     }
 
-    private func put(_ text: String, _ flags: Int32 = 0) {
-        let file = open(path, O_WRONLY | O_CLOEXEC | flags, 0o644)
+    /// Writes what `text` says while nobody else does; nothing where that is `nil`, or `expected` does not stand there any more.
+    private func put(_ text: () -> String?, _ flags: Int32 = 0, over expected: Note? = nil) {
+        let file = open(path, O_RDWR | O_CLOEXEC | flags, 0o644)
         guard file >= 0 else { return }
-        _ = pwrite(file, text + "\n", text.utf8.count + 1, 0)
-        _ = close(file)
+        // Closing lets it go.
+        defer { _ = close(file) }
+        // Where there are no such locks it is as good as without.
+        _ = flock(file, LOCK_EX)
+        if let expected {
+            var bytes = [UInt8](repeating: 0, count: Self.most + 1)
+            let count = pread(file, &bytes, bytes.count, 0)
+            guard count >= 0, Note(bytes: Data(bytes.prefix(count))) == expected else { return }
+        }
+        guard let text = text() else { return }
+        let name = "\(text)\n\(getpid())-\(Self.notes.next())"
+        let note = name + String(repeating: " ", count: max(Self.most - 1 - name.utf8.count, 0)) + "\n"
+        _ = pwrite(file, note, note.utf8.count, 0)
+    }
+
+    /// Counts the notes of this process.
+    private final class Notes: @unchecked Sendable {
+        // Sendable: `count` is used under `lock` alone.
+        private let lock = NSLock()
+        private var count: UInt32 = 0
+
+        func next() -> UInt32 {
+            lock.withLock {
+                count &+= 1
+                return count
+            }
+        }
     }
 }

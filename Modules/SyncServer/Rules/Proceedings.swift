@@ -231,10 +231,12 @@ struct Proceedings {
         guard !createsNotDone.isEmpty, case .change(let change) = dirty.content,
             let entity = ledger.rules[change.record.entity]
         else { return nil }
+        // Who makes ids has none yet for what was not made: the device's would stay in the field for ever (Decision 488).
+        let needed = naming == nil ? entity.parents : entity.references
         for field in change.fields {
             guard case .string(let id) = field.new else { continue }
-            for parent in entity.parents where parent.field == field.name {
-                if let cause = createsNotDone[RecordKey(parent.entity, id)] { return cause }
+            for reference in needed where reference.field == field.name {
+                if let cause = createsNotDone[RecordKey(reference.entity, id)] { return cause }
             }
         }
         return nil

@@ -62,6 +62,28 @@ struct CanonicalIDs: Sendable {
         return request
     }
 
+    /// The request, in as many parts as it takes for each to have one name of a record. A device that holds one record as two has changes of both, and
+    /// to the server none of them is about the other (seed 32475).
+    func parts(of request: ExchangeRequest) -> [ExchangeRequest] {
+        guard areTwo else { return [request] }
+        var parts: [[Change]] = [[]]
+        var names: [RecordKey: String] = [:]
+        for change in request.changes {
+            let record = key(change.record)
+            if let name = names[record], name != change.record.id {
+                parts.append([])
+                names = [:]
+            }
+            names[record] = change.record.id
+            parts[parts.count - 1].append(change)
+        }
+        return parts.map { changes in
+            var part = request
+            part.changes = changes
+            return self.request(part)
+        }
+    }
+
     /// The verdicts; the page stays as it is.
     func verdicts(_ answer: ExchangeAnswer, of request: ExchangeRequest) -> ExchangeAnswer {
         guard areTwo else { return answer }

@@ -146,8 +146,11 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
     /// The shadow hears what was decided, whether the answer arrives or not.
     private func tell(_ request: ExchangeRequest, _ body: [UInt8], _ account: String) {
         guard case .array(let list)? = Self.json(body)?["results"] else { return }
-        for difference in shadow(account).differences(ids.request(request), list.compactMap(Self.result)) {
-            record.violate("verdict", "of the reference server: \(difference)")
+        let results = list.compactMap(Self.result)
+        for part in ids.parts(of: request) {
+            for difference in shadow(account).differences(part, results) {
+                record.violate("verdict", "of the reference server: \(difference)")
+            }
         }
     }
 

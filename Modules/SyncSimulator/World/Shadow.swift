@@ -18,10 +18,10 @@ final class Shadow: @unchecked Sendable {
 
     private let makesIDs: Bool
 
-    /// - Parameter makesIDs: whether the reference server makes ids of its own, of which the model knows nothing.
+    /// - Parameter makesIDs: whether the reference server makes ids of its own, which the model is not told.
     init(schema: Schema, clock: any WallClock, makesIDs: Bool = false) {
         self.makesIDs = makesIDs
-        model = ModelServer(schema: schema, clock: clock)
+        model = ModelServer(schema: schema, clock: clock, makesIDs: makesIDs)
         model.ruling = { [rulings] in rulings.byKey[$0.id] ?? .decide }
     }
 

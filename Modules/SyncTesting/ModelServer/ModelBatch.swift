@@ -5,6 +5,8 @@ struct ModelBatch {
     let decision: ModelDecision
     let requestDevice: String
     let isStrict: Bool
+    /// Each reference names by an id that only a create that is done makes.
+    let makesIDs: Bool
     let cycleID: String
     /// The roots asked for.
     let scopes: [String: Int64]?
@@ -208,12 +210,12 @@ struct ModelBatch {
                 stopsAll: isStrict && isRetry))
     }
 
-    /// The change that this one must wait for: one of its record, its parent's create, or any under strict order.
+    /// The change that this one must wait for: one of its record, the create of what it names, or any under strict order.
     private func blocker(of change: Change, undone: [Undone]) -> String? {
         for earlier in undone {
             if earlier.stopsAll || earlier.record == change.record { return earlier.changeID }
             guard earlier.isCreate, let entity = decision.schema[change.record.entity] else { continue }
-            for field in entity.parents {
+            for field in makesIDs ? entity.fields : entity.parents {
                 guard let target = field.reference?.entity, target == earlier.record.entity,
                     change.fields[field.name]?.new == .string(earlier.record.id)
                 else { continue }

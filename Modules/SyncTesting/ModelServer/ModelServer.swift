@@ -43,15 +43,19 @@ public final class ModelServer: Exchange, @unchecked Sendable {
     private var rule: @Sendable (Change) -> Ruling = { _ in .decide }
     private var pageLimit: Int
     private let maxChanges: Int
+    private let makesIDs: Bool
     private var epochs = 1
 
     /// - Parameters:
     ///   - pageLimit: the most records in one page, whatever a request asks for.
     ///   - maxChanges: the most changes in one request; more are answered with 413.
+    ///   - makesIDs: whether it decides as one that makes its own ids: what names a record whose create was not done waits for that. It
+    ///     tells none: who asks names each record as it is called here.
     public init(
         schema: Schema, clock: any WallClock, dataset: String = "d-1", epoch: String = "e-1", pageLimit: Int = 500,
-        maxChanges: Int = 1_000
+        maxChanges: Int = 1_000, makesIDs: Bool = false
     ) {
+        self.makesIDs = makesIDs
         self.schema = schema
         self.clock = clock
         self.pageLimit = pageLimit
@@ -126,7 +130,7 @@ public final class ModelServer: Exchange, @unchecked Sendable {
         if let settled = request.settled { settle(settled, device: request.deviceID) }
         let batch = ModelBatch(
             decision: ModelDecision(schema: schema, now: clock.nowMilliseconds), requestDevice: request.deviceID,
-            isStrict: request.isStrict, cycleID: request.cycleID, scopes: request.scopes, ruling: rule)
+            isStrict: request.isStrict, makesIDs: makesIDs, cycleID: request.cycleID, scopes: request.scopes, ruling: rule)
         let results = batch.decide(request.changes, in: &state)
         state.tellLeavesAgain()
         return page(request, results: results)

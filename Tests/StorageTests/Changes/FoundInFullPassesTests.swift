@@ -321,6 +321,37 @@ struct FoundInFullPassesTests {
         #expect(try f.card("closed") == "1")
     }
 
+    @Test(
+        "Seed 32421: what a full pass did not bring, and stays for what is unsent, is another life where it comes after that",
+        arguments: [false, true])
+    func madeAnewAfterThePass(isByVerdict: Bool) async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET closed = 1 WHERE id = 'c1'")
+        try await f.drain(from: 3)
+        try f.sql(isByVerdict ? "DELETE FROM card WHERE id = 'c1'" : "UPDATE card SET name = 'Mine' WHERE id = 'c1'")
+        let other: [String: FieldValue] = ["name": "Other", "idList": "l1", "closed": false]
+        try await f.store.beginFullPass(epoch: nil)
+        _ = try await f.store.apply(
+            PageSlice(
+                records: [
+                    record("board", "b1", 1, ["name": "Board"]),
+                    record("list", "l1", 2, ["name": "List", "idBoard": "b1", "pos": 1.0]), record("card", "c2", 3, other),
+                ], from: 0, checkpoint: 5, epoch: Fixture.epoch))
+        _ = try await f.store.endFullPass(confirmed: true)
+        let anew = record("card", "c1", 9, ["name": "Card", "idList": "l1"])
+        if isByVerdict {
+            try await f.settle((f.claim().keys[0], .merged(anew)))
+        } else {
+            try await f.apply(anew)
+            let claim = try await f.claim()
+            try #require(claim.told == ["update card c1"])
+            try await f.settle((claim.keys[0], .refused("forbidden")))
+        }
+        #expect(try f.card("name") == "Card")
+        #expect(try f.card("closed") == nil)
+    }
+
     @Test("DAT-21 a field that no record of the server's has named keeps its value in a full pass, too")
     func unknownToTheServer() async throws {
         let f = try await passWithout(isNewer: true, isNamed: false)
