@@ -31,7 +31,9 @@ extension SliceApplier {
     /// Whether it was dead when anything was said of it last: what stayed when a full pass did not bring it, since changes of it
     /// are unsent, and was made anew since (seed 32421).
     private func isAnotherLife(_ record: ServerRecord, _ version: Int64, _ look: RecordMarks.Look) throws -> Bool {
-        guard look.isUnsent, version < record.version, let base = try look.base.map(StoredRecord.decode) else { return false }
+        guard look.isUnsent, version < record.version, let base = try look.base.map(StoredRecord.decode) else {
+            return false
+        }
         return !base.isLive && !base.isAway
     }
 

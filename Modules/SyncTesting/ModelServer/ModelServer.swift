@@ -130,7 +130,8 @@ public final class ModelServer: Exchange, @unchecked Sendable {
         if let settled = request.settled { settle(settled, device: request.deviceID) }
         let batch = ModelBatch(
             decision: ModelDecision(schema: schema, now: clock.nowMilliseconds), requestDevice: request.deviceID,
-            isStrict: request.isStrict, makesIDs: makesIDs, cycleID: request.cycleID, scopes: request.scopes, ruling: rule)
+            isStrict: request.isStrict, makesIDs: makesIDs, cycleID: request.cycleID, scopes: request.scopes,
+            ruling: rule)
         let results = batch.decide(request.changes, in: &state)
         state.tellLeavesAgain()
         return page(request, results: results)

@@ -336,7 +336,8 @@ struct FoundInFullPassesTests {
             PageSlice(
                 records: [
                     record("board", "b1", 1, ["name": "Board"]),
-                    record("list", "l1", 2, ["name": "List", "idBoard": "b1", "pos": 1.0]), record("card", "c2", 3, other),
+                    record("list", "l1", 2, ["name": "List", "idBoard": "b1", "pos": 1.0]),
+                    record("card", "c2", 3, other),
                 ], from: 0, checkpoint: 5, epoch: Fixture.epoch))
         _ = try await f.store.endFullPass(confirmed: true)
         let anew = record("card", "c1", 9, ["name": "Card", "idList": "l1"])
