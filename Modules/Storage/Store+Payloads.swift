@@ -60,7 +60,7 @@ enum Payloads {
     static let table =
         "CREATE TABLE sync_payload (key TEXT PRIMARY KEY NOT NULL, entity TEXT NOT NULL, fields TEXT NOT NULL) WITHOUT ROWID"
 
-    static func exist(_ db: Database) throws -> Bool { try db.tableExists("sync_payload") }
+    static func exist(_ db: Database) throws -> Bool { try EngineTables.exists(db, "sync_payload") }
 
     /// Everything goes with the account that it belongs to.
     static func empty(_ db: Database) throws {

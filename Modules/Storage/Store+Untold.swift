@@ -74,7 +74,7 @@ final class Listeners: @unchecked Sendable {
 struct Untold {
     let entities: Set<String>
 
-    static func exists(_ db: Database) throws -> Bool { try db.tableExists("sync_untold") }
+    static func exists(_ db: Database) throws -> Bool { try EngineTables.exists(db, "sync_untold") }
 
     /// Everything goes with the account that it belongs to.
     static func empty(_ db: Database) throws {

@@ -17,7 +17,16 @@ import Testing
         try FileManager.default.removeItem(atPath: (database as NSString).deletingLastPathComponent)
     }
 
-    /// A log with this number, and pages in it.
+    /// A process that has a log with this number, and pages in it.
+    private func begun(_ number: UInt8) throws -> LogMark {
+        let mark = LogMark(database: database)
+        mark.begin()
+        try makeLog(number)
+        mark.noteBegun()
+        #expect(mark.look() == .asLeft)
+        return mark
+    }
+
     private func makeLog(_ number: UInt8) throws {
         var bytes = Data(count: 100)
         bytes[19] = number
@@ -28,14 +37,10 @@ import Testing
 
     @Test("PRC-15 who closes as the last one says so, and a log that is there afterwards is another one")
     func closed() throws {
-        let mark = LogMark(database: database)
-        mark.begin()
-        try makeLog(7)
-        mark.noteBegun()
-        #expect(mark.look() == .asLeft)
-        let note = mark.noteClosing(wasNoted: true)
+        let mark = try begun(7)
+        let note = mark.noteClosing()
         try dropLog()
-        mark.noteClosed(wasNoted: true, since: note)
+        mark.noteClosed(since: note)
         #expect(mark.look() == .asLeft)
         try makeLog(9)
         #expect(mark.look() == .other)
@@ -43,24 +48,51 @@ import Testing
     }
 
     @Test(
-        "PRC-15 of two processes one closes as the other opens: whatever comes first, no log is taken for another one",
-        arguments: [false, true])
-    func beside(isNoted: Bool) throws {
-        let (first, second) = (LogMark(database: database), LogMark(database: database))
-        first.begin()
-        try makeLog(7)
-        first.noteBegun()
-        let note = first.noteClosing(wasNoted: isNoted)
+        "PRC-15 of two processes one closes as the other opens: whatever comes first, no log is taken for another one")
+    func beside() throws {
+        let (first, second) = (try begun(7), LogMark(database: database))
+        let note = first.noteClosing()
         try dropLog()
         // The other one begins before the first comes to say that there is no log.
         second.begin()
-        first.noteClosed(wasNoted: isNoted, since: note)
+        first.noteClosed(since: note)
         try makeLog(200)
         #expect(second.look() == .asLeft)
         second.noteBegun()
         #expect(second.look() == .asLeft)
         try dropLog()
         #expect(second.look() == .lost)
+        try end()
+    }
+
+    @Test(
+        "PRC-15 of two processes that close one finds the log still: once the other has taken it in, none is missing",
+        arguments: [false, true], [false, true])
+    func bothClose(isNoted: Bool, isLast: Bool) throws {
+        let (first, second) = (try begun(7), LogMark(database: database))
+        if isNoted { second.noteBegun() }
+        var notes: [String?] = []
+        notes.append(first.noteClosing())
+        notes.append(isNoted ? second.noteClosing() : nil)
+        // Whoever notes first, the log goes before or after that.
+        if isLast { first.noteClosed(since: notes[0]) }
+        try dropLog()
+        if !isLast { first.noteClosed(since: notes[0]) }
+        second.noteClosed(since: notes[1])
+        #expect(second.look() == .asLeft)
+        // The next one begins as ever.
+        _ = try begun(90)
+        try end()
+    }
+
+    @Test("PRC-15 a reader that closes leaves what a process noted whose log goes on")
+    func reader() throws {
+        let mark = try begun(7)
+        LogMark(database: database).noteClosed(since: nil)
+        try makeLog(3)
+        #expect(mark.look() == .other)
+        try dropLog()
+        #expect(mark.look() == .lost)
         try end()
     }
 }

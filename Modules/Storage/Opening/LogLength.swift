@@ -63,15 +63,15 @@ final class LogLength: @unchecked Sendable {  // the lock guards the field
         private let mark: LogMark
         private let log: LogLength
         /// What was noted as the closing began.
-        private var note: LogMark.Note?
+        private var note: String?
 
         init(_ mark: LogMark, _ log: LogLength) { (self.mark, self.log) = (mark, log) }
 
         private var hasBegun: Bool { log.lock.withLock { log.hasNoted } }
 
-        func begin() { note = mark.noteClosing(wasNoted: hasBegun) }
+        func begin() { if hasBegun { note = mark.noteClosing() } }
 
-        func end() { mark.noteClosed(wasNoted: hasBegun, since: note) }
+        func end() { mark.noteClosed(since: note) }
     }
 
     private func note(_ pages: CInt) {

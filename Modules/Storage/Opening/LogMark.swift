@@ -9,8 +9,8 @@ import Foundation
 ///
 /// The number (`salt-1` of the log's header) grows by one each time the log begins anew; a file that is made is given any.
 ///
-/// Processes open and close a file beside each other: each note differs from all others, and who closed says that there is no log only where
-/// nobody has noted anything since.
+/// Processes open and close a file beside each other. So each note differs from all others, one notes at a time, and who has closed says that
+/// there is no log only where no other process has begun since, which may make one at any moment.
 struct LogMark {
     /// What stands beside the file that is opened.
     enum Found: Sendable {
@@ -31,14 +31,25 @@ struct LogMark {
     private static let (place, header) = (off_t(16), off_t(32))
     /// Instead of a number, each as long: there is no log, and whatever is found is right.
     private static let (none, any) = ("none....", "any.....")
-    /// A number, or what stands for it, and by which this note is told from all others.
+    /// The length of a note in bytes.
     private static let most = 32
     private static let notes = Notes()
 
     init(database: String) { self.database = database }
 
     /// Compares what is noted with what is there, before SQLite makes a log of its own.
+    ///
+    /// Others may close meanwhile, and note it a moment after the log is gone: what does not fit is looked at again.
     func look() -> Found {
+        for _ in 0..<4 {
+            let found = lookOnce()
+            guard found != .asLeft else { return found }
+            usleep(5_000)  // live: for other processes
+        }
+        return lookOnce()
+    }
+
+    private func lookOnce() -> Found {
         guard let data = FileManager.default.contents(atPath: path) else { return .asLeft }
         let text = String(decoding: data.prefix(Self.none.utf8.count), as: UTF8.self)
         if text == Self.none { return length ?? 0 > Self.header ? .other : .asLeft }
@@ -50,41 +61,35 @@ struct LogMark {
     }
 
     /// A process begins to write, and has committed nothing yet.
-    func begin() { put({ Self.any }, O_CREAT) }
+    func begin() { put(creates: true) { _ in Self.any } }
 
     /// A log has begun.
-    func noteBegun() {
-        put(
-            {
-                guard let number else { return nil }
-                let text = String(number, radix: 16)
-                return String(repeating: "0", count: Self.none.utf8.count - text.count) + text
-            }, O_CREAT)
-    }
+    func noteBegun() { put(creates: true) { _ in begun } }
 
-    /// A connection is about to be closed, and with the last one the log goes: whatever is found until that is noted is right.
-    /// - Parameter wasNoted: whether the connection had noted the log; else what is noted stays.
-    /// - Returns: what is noted now.
-    func noteClosing(wasNoted: Bool) -> Note? {
-        if wasNoted { put({ Self.any }) }
-        return FileManager.default.contents(atPath: path).map(Note.init)
-    }
+    /// A connection that had noted the log is about to be closed, and with the last one the log goes: whatever is found until that is
+    /// noted is right.
+    /// - Returns: what is noted now, which nobody else notes.
+    func noteClosing() -> String? { put { _ in Self.any } }
 
     /// A connection was closed: where it was the last, the log was taken in, and others may hold an empty one.
-    /// - Parameters:
-    ///   - wasNoted: whether the connection had noted the log, until ``noteClosing(wasNoted:)``: with others at work it goes on.
-    ///   - note: what was noted then; where another stands there now, somebody begins, and may have a log at any moment.
-    func noteClosed(wasNoted: Bool, since note: Note?) {
-        switch length {
-        case nil: put({ Self.none }, over: note)
-        case 0: put({ Self.any })
-        default: if wasNoted { noteBegun() }
+    /// - Parameter note: what ``noteClosing()`` noted; `nil` for a connection that had not noted the log. Where another process begins
+    ///   meanwhile, that one may have a log at any moment, and with others at work the log goes on.
+    func noteClosed(since note: String?) {
+        put { present in
+            let isOurs = note != nil && present == note
+            switch length {
+            case nil: return present.hasPrefix(Self.any) && !isOurs ? nil : Self.none
+            case 0: return Self.any
+            default: return isOurs ? begun : nil
+            }
         }
     }
 
-    /// All that is noted at a time.
-    struct Note: Equatable {
-        fileprivate var bytes: Data
+    /// The note for the log that is there.
+    private var begun: String? {
+        guard let number else { return nil }
+        let text = String(number, radix: 16)
+        return String(repeating: "0", count: Self.none.utf8.count - text.count) + text
     }
 
     /// `nil` where there is no log.
@@ -104,23 +109,23 @@ struct LogMark {
         return bytes.reduce(0) { $0 << 8 | UInt32($1) }
     }
 
-    /// Writes what `text` says while nobody else does; nothing where that is `nil`, or `expected` does not stand there any more.
-    private func put(_ text: () -> String?, _ flags: Int32 = 0, over expected: Note? = nil) {
-        let file = open(path, O_RDWR | O_CLOEXEC | flags, 0o644)
-        guard file >= 0 else { return }
+    /// Notes what `text` says, and by which this note is told from all others, while nobody else notes anything.
+    /// - Parameter text: is given what is noted; `nil` leaves it.
+    /// - Returns: what was noted.
+    @discardableResult
+    private func put(creates: Bool = false, _ text: (String) -> String?) -> String? {
+        let file = open(path, O_RDWR | O_CLOEXEC | (creates ? O_CREAT : 0), 0o644)
+        guard file >= 0 else { return nil }
         // Closing lets it go.
         defer { _ = close(file) }
         // Where there are no such locks it is as good as without.
         _ = flock(file, LOCK_EX)
-        if let expected {
-            var bytes = [UInt8](repeating: 0, count: Self.most + 1)
-            let count = pread(file, &bytes, bytes.count, 0)
-            guard count >= 0, Note(bytes: Data(bytes.prefix(count))) == expected else { return }
-        }
-        guard let text = text() else { return }
+        var bytes = [UInt8](repeating: 0, count: Self.most)
+        let count = max(pread(file, &bytes, bytes.count, 0), 0)
+        guard let text = text(String(decoding: bytes.prefix(count), as: UTF8.self)) else { return nil }
         let name = "\(text)\n\(getpid())-\(Self.notes.next())"
         let note = name + String(repeating: " ", count: max(Self.most - 1 - name.utf8.count, 0)) + "\n"
-        _ = pwrite(file, note, note.utf8.count, 0)
+        return pwrite(file, note, note.utf8.count, 0) == note.utf8.count ? note : nil
     }
 
     /// Counts the notes of this process.

@@ -17,6 +17,13 @@ enum EngineTables {
         return try Meta.integer(db, .format) ?? 0
     }
 
+    /// Whether there is such a table now. GRDB's own answer for a connection that writes is as old as that one's last change of the
+    /// schema, and another process may have made it since (seed 94 of those with handlers).
+    static func exists(_ db: Database, _ table: String) throws -> Bool {
+        let sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+        return try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [table]) != nil
+    }
+
     /// Makes or upgrades the tables inside the caller's transaction.
     /// - Throws: ``StoreFailure`` (`refused`) for a file of a newer program.
     static func migrate(_ db: Database) throws {

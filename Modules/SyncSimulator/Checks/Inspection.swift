@@ -11,7 +11,7 @@ enum Inspection {
         "SELECT entity, id, serverID FROM sync_identity",
     ]
 
-    /// A line for each row about one of the records, table by table.
+    /// A line for each row about one of the records, table by table, and one for each of the last cycles.
     static func lines(_ db: Database, about ids: Set<String>) throws -> [String] {
         var lines: [String] = []
         for sql in queries {
@@ -22,6 +22,7 @@ enum Inspection {
                 lines.append("\(table): \(values.joined(separator: ", "))")
             }
         }
-        return lines
+        let cycles = try String.fetchAll(db, sql: "SELECT summary FROM sync_cycle ORDER BY number DESC LIMIT 3")
+        return lines + cycles.reversed().map { "sync_cycle: \($0)" }
     }
 }

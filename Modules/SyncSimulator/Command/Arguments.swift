@@ -23,6 +23,7 @@ struct Arguments {
     private var server: SimulationOptions.Server?
     private var capture: SimulatedCapture?
     private var derives = false
+    private var hasHandlers = false
     private var readsByWriter = true
 
     struct Mistake: Error, CustomStringConvertible {
@@ -38,6 +39,7 @@ struct Arguments {
         simulate --shrink SEED [--bug NAME]              leaves out what the failure does not need
         any of them with [--server model|reference] [--folder PATH] [--readers] [--capture triggers|dirtyFlag|mixed]
                          [--derived]                     the app has derived data, and listens to what changes
+                         [--handlers]                    the app has handlers of its own, which are told of each record
         simulate --plant [NAME] [--seeds N] [--from S]   plants bugs and looks whether they are found
         """
 
@@ -95,6 +97,7 @@ struct Arguments {
             case "--list": lists = true
             case "--readers": readsByWriter = false
             case "--derived": derives = true
+            case "--handlers": hasHandlers = true
             case "--folder": folder = try word("--folder", "a path")
             case "--server":
                 let what = "model or reference"
@@ -135,6 +138,7 @@ struct Arguments {
         options.readsByWriter = readsByWriter
         options.capture = capture
         options.derives = derives
+        options.hasHandlers = hasHandlers
         return options
     }
 }

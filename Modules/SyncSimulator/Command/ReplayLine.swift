@@ -28,6 +28,7 @@ struct ReplayLine {
         if let server = options.server { words += ["--server", server.rawValue] }
         if let capture = options.capture { words += ["--capture", capture.rawValue] }
         if options.derives { words.append("--derived") }
+        if options.hasHandlers { words.append("--handlers") }
         if !options.readsByWriter { words.append("--readers") }
         if let folder { words += ["--folder", Self.quoted(folder)] }
         return words.joined(separator: " ")

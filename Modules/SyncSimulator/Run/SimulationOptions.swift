@@ -23,6 +23,8 @@ public struct SimulationOptions: Sendable {
     var capture: SimulatedCapture?
     /// Whether the app has derived data (``DerivedCounts``), and listens to what the engine changes (``ToldRows``).
     var derives = false
+    /// Whether the app has handlers of its own for all entities (``ToldHandlers``).
+    var hasHandlers = false
     /// The devices' engines read over the connection that they write with (Decision 180).
     var readsByWriter = true
     /// What the devices' app declares, and what an app declares that is one version behind.

@@ -54,6 +54,8 @@ final class SimulatedDevice {
     var synced: LogFile.Synced?
     /// The files as they were backed up.
     var backup: [String: Data]?
+    /// What its handlers were told.
+    let told: ToldHandlers
     /// What its app knows its records by, also such as are not there any more.
     var names = LocalIDs()
     /// Whose they were then.
@@ -141,6 +143,7 @@ final class SimulatedDevice {
         self.options = options
         self.limits = limits
         self.canonical = canonical
+        told = ToldHandlers(canonical)
         self.patience = patience
         installed = options.schema
         wallClock = ManualWallClock(
@@ -274,6 +277,8 @@ final class SimulatedDevice {
         let watch = BreakerWatch(patience, clock: executor.clock, record: record)
         let engine = SyncEngine(
             store: store, exchange: way(to: store, of: number, stall),
+            handlers: options.hasHandlers
+                ? self.told.handlers(installed) { [hook] in hook.isDead || life?.isDead == true } : [],
             deltas: options.deltas,
             configuration: life == nil
                 ? EngineConfiguration(breaker: patience.breaker)

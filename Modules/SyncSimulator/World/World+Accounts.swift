@@ -87,6 +87,7 @@ extension World {
     /// Everything of this device that was not sent is given up, by the user's word.
     private func forgetAll(_ index: Int) {
         forgetNames(index)
+        devices[index].told.begin(with: nil)
         memories[index].restored()
         vanishings[index].restored()
         ledgers[index].restored([])

@@ -159,6 +159,7 @@ extension World {
                 record.violate("I7", "device \(device.index): \(difference)")
             }
             checkNames(device, facts)
+            if options.hasHandlers { checkTold(device, facts, all, holding) }
             noteLeaves(device)
             if !facts.queue.isEmpty {
                 record.violate(

@@ -22,6 +22,7 @@ extension World {
             device.hook.heal()
             device.unlock()
             device.resume()
+            device.told.isWilling = true
             endSecond(device.index)
             update(device.index)
             start(device.index)

@@ -423,6 +423,7 @@ extension World {
     func forgetLost(_ index: Int) {
         guard isOlder.remove(index) != nil else { return }
         forgetNames(index)
+        devices[index].told.begin(with: devices[index].facts())
         memories[index].restored()
         vanishings[index].restored()
         ledgers[index].restored(Set(devices[index].facts()?.queue.map(\.key) ?? []))
@@ -455,6 +456,7 @@ extension World {
         start(index)
         attempts[index] = nil
         forgetNames(index)
+        device.told.begin(with: device.facts())
         memories[index].restored()
         vanishings[index].restored()
         ledgers[index].restored(Set(device.facts()?.queue.map(\.key) ?? []))

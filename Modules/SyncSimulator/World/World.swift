@@ -352,6 +352,7 @@ final class World {
     /// What stands in the place of others is known from here at the latest.
     private func saw(_ request: ExchangeRequest, from index: Int) {
         enterOwed(index)
+        devices[index].told.note(request.changes)
         checkAccount(of: request, from: index)
         memories[index].tookNothing(of: request.changes.lazy.map(\.id))
         let units = Dictionary(grouping: request.changes.compactMap(\.unit)) { $0 }
