@@ -47,7 +47,9 @@ extension Store: ChangeLog {
                     try Self.catchUp(db, context.schema, since: settlement.outcomes.compactMap(\.repeatedVersion))
                 }
                 let touched = settled.touched + (isRetrying ? try retryHeld(db, now) : [])
-                try untold.note(db, settlement.outcomes.lazy.compactMap(\.record))
+                let told = settlement.outcomes.compactMap(\.record)
+                try untold.note(db, told)
+                try untold.noteLeft(db, touched + told.map(\.key), context.schema)
                 return (settled.claim, touched)
             }
         }

@@ -134,6 +134,7 @@ extension Store {
                 try Self.advance(db, from: checkpoint, to: reached, isEnd: isEnd, open: known[.openFrom] != nil)
             }
             try untold.note(db, records.prefix(part.taken))
+            try untold.noteLeft(db, part.report.touched, context.schema)
             try Meta.raise(db, .highest, to: records.prefix(part.taken).lazy.map(\.version).max())
             try Clock.observe(db, slice.stamp)
             return part

@@ -99,6 +99,28 @@ struct Untold {
         }
     }
 
+    /// Of these records, whose rows changed, or of which a verdict told just now: those that are not here, and are not known to be dead, have left
+    /// (seeds 277 and 337 of those with handlers).
+    func noteLeft(_ db: Database, _ keys: [RecordKey], _ schema: Schema) throws {
+        guard !entities.isEmpty else { return }
+        for key in Set(keys).sorted() where entities.contains(key.entity) {
+            guard let entity = schema[key.entity], try !RowWriter(entity).exists(db, key.id),
+                try StoredRecord.read(db, key) == nil
+            else { continue }
+            let told = "SELECT version FROM sync_untold WHERE entity = ? AND id = ?"
+            let version =
+                try Self.exists(db)
+                ? Int64.fetchOne(db.cachedStatement(sql: told), arguments: [key.entity, key.id]) ?? 0 : 0
+            let dead = "SELECT 1 FROM sync_untold WHERE entity = ? AND id = ? AND presence = 1"
+            if try Self.exists(db),
+                try Row.fetchOne(db.cachedStatement(sql: dead), arguments: [key.entity, key.id]) != nil
+            {
+                continue
+            }
+            try note(db, [ServerRecord(key: key, version: version, presence: .gone)])
+        }
+    }
+
     /// Runs `body`, and keeps which records of these entities it took out of what is known to live.
     func noting<T>(_ db: Database, _ presence: ServerRecord.Presence, _ body: () throws -> T) throws -> T {
         guard !entities.isEmpty else { return try body() }

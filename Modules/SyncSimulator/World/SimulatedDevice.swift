@@ -28,6 +28,8 @@ final class SimulatedDevice {
 
     /// What the app that is installed now declares; an older app knows less.
     private var installed: Schema
+    /// What its first app declared.
+    private(set) var beganWith: Schema
     /// What the last process declared.
     private var declared: Schema?
     /// Counts processes; a restored device has another number, and so other keys.
@@ -146,6 +148,7 @@ final class SimulatedDevice {
         told = ToldHandlers(canonical)
         self.patience = patience
         installed = options.schema
+        beganWith = options.schema
         wallClock = ManualWallClock(
             ManualWallClock.usualStart + clockOffset, following: executor.clock, rate: clockRate)
         network = DeviceNetwork(device: index, server: server, clock: executor.clock, record: record, ids: canonical)
@@ -185,7 +188,10 @@ final class SimulatedDevice {
     // MARK: Life and death
 
     /// Another version of the app is installed; it counts from the next start on.
-    func install(_ schema: Schema) { installed = schema }
+    func install(_ schema: Schema) {
+        installed = schema
+        if generation == 0 { beganWith = schema }
+    }
 
     /// What the app that runs now declares.
     var schema: Schema { process?.store.schema ?? installed }

@@ -93,7 +93,8 @@ extension World {
             let isHere =
                 each.presence == .live && holding.checkpoint(of: each.key) != nil && facts.rows.rows[each.key] != nil
             if isHere {
-                guard !told.written.contains(each.key) else { continue }
+                // Nobody tells a handler that comes with an update what is here already.
+                guard !told.written.contains(each.key), device.beganWith[each.key.entity] != nil else { continue }
                 if word?.presence != .live || word?.version != each.version {
                     record.violate(
                         "handlers",

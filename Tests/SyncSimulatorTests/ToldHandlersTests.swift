@@ -1,0 +1,43 @@
+import Foundation
+import SyncCore
+import SyncTesting
+import Testing
+
+@testable import SyncSimulator
+
+/// Seeds whose app has handlers of its own: what they were told is what is here.
+@Suite struct ToldHandlersTests {
+    /// 94: a table that another process made; the others: what left with a verdict, or as it told of it.
+    @Test("Seeds with handlers violate nothing", arguments: [94, 109, 337, 567] as [UInt64])
+    func handlers(seed: UInt64) throws {
+        var options = try SimulationOptions(folder: NSTemporaryDirectory())
+        options.hasHandlers = true
+        let report = try Simulation.run(seed: seed, options)
+        #expect(report.violations.isEmpty, "\(report.violations)")
+        #expect(report.isComplete)
+    }
+
+    @Test("A handler refuses some words once, and keeps the newest that it took; a killed process takes none")
+    func words() async throws {
+        let told = ToldHandlers(CanonicalIDs())
+        let schema = try Schema(SimulationSchema.entities)
+        let (alive, dead) = (told.handlers(schema) { false }, told.handlers(schema) { true })
+        #expect(alive.map(\.schema.name) == schema.entities.map(\.name))
+        var refused = 0
+        for number in 1...70 {
+            let record = ServerRecord(key: RecordKey("board", "b\(number)"), version: Int64(number), presence: .live)
+            do { try await alive[0].applyResponse(record) } catch { refused += 1 }
+            try? await alive[0].applyResponse(record)
+            #expect(told.words[record.key]?.version == Int64(number))
+        }
+        #expect((1...30).contains(refused))
+        let gone = ServerRecord(key: RecordKey("board", "b1"), version: 2, presence: .gone)
+        await #expect(throws: ToldHandlers.Refused.self) { try await dead[0].applyResponse(gone) }
+        #expect(told.words[gone.key]?.presence == .live)
+        told.isWilling = true
+        try await alive[0].applyResponse(gone)
+        #expect(told.words[gone.key]?.presence == .gone)
+        told.begin(with: nil)
+        #expect(told.words.isEmpty)
+    }
+}
