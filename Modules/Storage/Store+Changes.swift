@@ -190,6 +190,7 @@ extension Store: ChangeRepair {
             try context.deriving(db, now: now) {
                 let discarded = try context.changes.discard(db, changeID, now: now)
                 let touched = discarded.touched + (isRetrying ? try retryHeld(db, now) : [])
+                try untold.noteLeft(db, touched, context.schema)
                 return (discarded.keys, touched)
             }
         }
@@ -203,6 +204,7 @@ extension Store: ChangeRepair {
             try context.deriving(db, now: now) {
                 let cancelled = try context.changes.cancel(db, changeID, now: now)
                 let touched = cancelled.touched + (isRetrying ? try retryHeld(db, now) : [])
+                try untold.noteLeft(db, touched, context.schema)
                 return (cancelled.outcome, touched)
             }
         }

@@ -7,8 +7,8 @@ import Testing
 
 /// Seeds whose app has handlers of its own: what they were told is what is here.
 @Suite struct ToldHandlersTests {
-    /// 94: a table that another process made; the others: what left with a verdict, or as it told of it.
-    @Test("Seeds with handlers violate nothing", arguments: [94, 109, 337, 567] as [UInt64])
+    /// 94: a table that another process made; the others: what left with a verdict, as it told of it, or as a change was given up.
+    @Test("Seeds with handlers violate nothing", arguments: [94, 109, 277, 337, 567, 720] as [UInt64])
     func handlers(seed: UInt64) throws {
         var options = try SimulationOptions(folder: NSTemporaryDirectory())
         options.hasHandlers = true

@@ -10,8 +10,8 @@ public protocol Syncable: Sendable {
     func collectDirty() async throws -> [FoundChange]
     /// What goes out for a change that is sent for the first time; by default the change as it is.
     func buildPayload(_ change: Change) throws -> Change
-    /// A record came with a page or a verdict, or went with a full pass (`deleted`) or a dropped root (`gone`), and that stands; by
-    /// default nothing is left to do.
+    /// A record came with a page or a verdict, or went with a full pass (`deleted`), or with a dropped root, a leave that had waited for
+    /// unsent changes, or a create that the user gave up (`gone`), and that stands; by default nothing is left to do.
     ///
     /// The newest word on a record may be told twice, as after a kill. What this throws is offered again in the next cycle.
     func applyResponse(_ record: ServerRecord) async throws
