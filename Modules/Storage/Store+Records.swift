@@ -37,7 +37,9 @@ extension Store: RecordStore {
 
     public func beginFullPass(epoch: String?) throws(StoreFailure) {
         let now = now
-        try performEngine("beginning a full pass") { db in try FullPass.begin(db, epoch: epoch, now: now) }
+        try performEngine("beginning a full pass") { db in
+            try untold.noting(db, .gone) { try FullPass.begin(db, epoch: epoch, now: now) }
+        }
     }
 
     public func endFullPass(confirmed: Bool) throws(StoreFailure) -> FullPassEnd {

@@ -24,42 +24,47 @@ extension Store {
         let schema = schema
         try Self.check(roots ?? [], schema)
         let now = now
-        let removed = try perform("choosing scopes") { db -> Int in
-            let present = try Scopes.read(db)
-            guard let roots else {
-                guard present != nil else { return 0 }
-                try Meta.set(db, .scopes, nil as String?)
-                // What was not asked for is not here, so all begins at 0; and who begins there is not told what of the rows that are
-                // here died before the oldest tombstone, so what is not brought has to go (Decision 267).
-                if try PassState.read(db).isRunning {
-                    try FullPass.beginAgain(db, now: now)
-                } else {
-                    try FullPass.begin(db, epoch: nil, now: now)
-                }
-                return 0
-            }
-            let names = Set(roots.map(\.scopeName))
-            var next = try present ?? Self.everything(db, names, schema)
-            let dropped = Set(next.asked.keys).subtracting(names)
-            let isLess = present == nil || !dropped.isEmpty
-            if isLess, next.isOpen, try PassState.read(db).isRunning {
-                // What it brought may have left since, unheard.
-                try FullPass.beginAgain(db, now: now)
-                next.restart()
-            }
-            let here = try Self.here(db, names.filter(next.isFromStart), schema)
-            next.choose(names, dropped: dropped, isLess: isLess, here: here)
-            if isLess { next.unknown.formUnion(try HeldRecords.forgetUnknown(db)) }
-            let removed = try context.derivingAll(db, now: now) {
-                try untold.noting(db, .gone) { try Self.evict(db, &next, context.changes) }
-            }
-            try next.write(db)
-            return removed
+        let removed = try perform("choosing scopes") { db in
+            try untold.noting(db, .gone) { try choose(db, roots, now) }
         }
         if removed > 0 {
             tellOfMany()
             stateSpeakers.speak()
         }
+        return removed
+    }
+
+    /// - Returns: how many rows went.
+    private func choose(_ db: Database, _ roots: Set<RecordKey>?, _ now: Int64) throws -> Int {
+        let present = try Scopes.read(db)
+        guard let roots else {
+            guard present != nil else { return 0 }
+            try Meta.set(db, .scopes, nil as String?)
+            // What was not asked for is not here, so all begins at 0; and who begins there is not told what of the rows that are
+            // here died before the oldest tombstone, so what is not brought has to go (Decision 267).
+            if try PassState.read(db).isRunning {
+                try FullPass.beginAgain(db, now: now)
+            } else {
+                try FullPass.begin(db, epoch: nil, now: now)
+            }
+            return 0
+        }
+        let names = Set(roots.map(\.scopeName))
+        var next = try present ?? Self.everything(db, names, schema)
+        let dropped = Set(next.asked.keys).subtracting(names)
+        let isLess = present == nil || !dropped.isEmpty
+        if isLess, next.isOpen, try PassState.read(db).isRunning {
+            // What it brought may have left since, unheard.
+            try FullPass.beginAgain(db, now: now)
+            next.restart()
+        }
+        let here = try Self.here(db, names.filter(next.isFromStart), schema)
+        next.choose(names, dropped: dropped, isLess: isLess, here: here)
+        if isLess { next.unknown.formUnion(try HeldRecords.forgetUnknown(db)) }
+        let removed = try context.derivingAll(db, now: now) {
+            try Self.evict(db, &next, context.changes)
+        }
+        try next.write(db)
         return removed
     }
 

@@ -121,25 +121,38 @@ struct Untold {
         }
     }
 
-    /// Runs `body`, and keeps which records of these entities it took out of what is known to live.
+    /// Runs `body`, and keeps which records of these entities it took out of what is known to live, or of what waits to be shown.
     func noting<T>(_ db: Database, _ presence: ServerRecord.Presence, _ body: () throws -> T) throws -> T {
         guard !entities.isEmpty else { return try body() }
-        let before = try living(db)
+        let (before, heldBefore) = (try living(db), try held(db))
         let result = try body()
         let after = try Set(living(db).map(\.key))
-        try note(
-            db,
-            before.filter { !after.contains($0.key) }.map {
-                ServerRecord(key: $0.key, version: $0.version, presence: presence)
-            })
+        let heldAfter = heldBefore.isEmpty ? after : try after.union(held(db).map(\.key))
+        let left = before.filter { !after.contains($0.key) } + heldBefore.filter { !heldAfter.contains($0.key) }
+        try note(db, left.map { ServerRecord(key: $0.key, version: $0.version, presence: presence) })
         return result
     }
 
     private func living(_ db: Database) throws -> [(key: RecordKey, version: Int64)] {
-        let sql = """
+        try find(
+            db,
+            """
             SELECT entity, id, version FROM sync_record WHERE entity = ?
             AND (base IS NULL OR coalesce(base ->> '$.deleted', 0) = 0) ORDER BY id
+            """)
+    }
+
+    /// What a page told of and waits for its parent, say (seed 866 of those with handlers).
+    private func held(_ db: Database) throws -> [(key: RecordKey, version: Int64)] {
+        try find(
+            db,
             """
+            SELECT entity, id, version FROM sync_held WHERE entity = ? AND version > 0
+            AND record ->> '$.deleted' IS NULL AND record ->> '$.gone' IS NULL ORDER BY id
+            """)
+    }
+
+    private func find(_ db: Database, _ sql: String) throws -> [(key: RecordKey, version: Int64)] {
         let statement = try db.cachedStatement(sql: sql)
         return try entities.sorted().flatMap { name in
             try Row.fetchAll(statement, arguments: [name]).map { (RecordKey($0[0], $0[1]), $0[2] as Int64) }

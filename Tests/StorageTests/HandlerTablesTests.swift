@@ -44,4 +44,42 @@ import Testing
         }
         for store in stores { try await store.close() }
     }
+
+    @Test(
+        "Seed 866 of those with handlers: what waits to be shown has left where a pass begins anew, or fewer roots are asked for",
+        arguments: [false, true])
+    func waiting(choosesRoots: Bool) async throws {
+        let f = try Fixture()
+        f.store.keepUntold(of: ["card"])
+        try await f.applyBoard()
+        try await f.apply(record("card", "c9", 9, ["name": "Waits", "idList": "l9"]))
+        func told() async throws -> [String] {
+            try await f.store.untold(after: 0, limit: 9).map { "\($0.record.presence) \($0.record.key.id)" }
+        }
+        #expect(try await told() == ["live c1", "live c9"])
+        try await f.store.beginFullPass(epoch: nil)
+        #expect(try await told() == ["live c1", "gone c9"])
+        guard choosesRoots else { return }
+        let waiting = record("card", "c9", 9, ["name": "Waits", "idList": "l9"])
+        let first = PageSlice(records: [waiting], from: 0, checkpoint: 9, epoch: Fixture.epoch, hasMore: true)
+        _ = try await f.store.apply(first)
+        #expect(try await told() == ["live c1", "live c9"])
+        try await f.store.setScopes([RecordKey("board", "b1")])
+        #expect(try await told() == ["live c1", "gone c9"])
+    }
+
+    @Test("Seeds 277 and 720 of those with handlers: what goes as a change is settled or given up has left")
+    func leaves() async throws {
+        let f = try Fixture()
+        f.store.keepUntold(of: ["card"])
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET name = 'Mine' WHERE id = 'c1'")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .refused("forbidden")))
+        try await f.apply(ServerRecord(key: RecordKey("list", "l1"), version: 9, presence: .deleted))
+        let failed = try await f.store.failures().map(\.queued.change.id)
+        for key in failed { _ = try await f.store.discard(key) }
+        #expect(try !f.hasCard())
+        #expect(try await f.store.untold(after: 0, limit: 9).map(\.record.presence) == [.gone])
+    }
 }
