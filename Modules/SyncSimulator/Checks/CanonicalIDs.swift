@@ -62,9 +62,9 @@ struct CanonicalIDs: Sendable {
         return request
     }
 
-    /// The request, in as many parts as it takes for each to have one name of a record. A device that holds one record as two has changes of both, and
-    /// to the server none of them is about the other (seed 32475).
-    func parts(of request: ExchangeRequest) -> [ExchangeRequest] {
+    /// The request, cut before each change of a record of which, under its other name, something was not done before. A device that holds one record as
+    /// two has changes of both, and to the server none of them is about the other (seed 32475).
+    func parts(of request: ExchangeRequest, isDone: (String) -> Bool) -> [ExchangeRequest] {
         guard areTwo else { return [request] }
         var parts: [[Change]] = [[]]
         var names: [RecordKey: String] = [:]
@@ -74,7 +74,7 @@ struct CanonicalIDs: Sendable {
                 parts.append([])
                 names = [:]
             }
-            names[record] = change.record.id
+            if names[record] == nil, !isDone(change.id) { names[record] = change.record.id }
             parts[parts.count - 1].append(change)
         }
         return parts.map { changes in

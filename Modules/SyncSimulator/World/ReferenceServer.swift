@@ -147,7 +147,8 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
     private func tell(_ request: ExchangeRequest, _ body: [UInt8], _ account: String) {
         guard case .array(let list)? = Self.json(body)?["results"] else { return }
         let results = list.compactMap(Self.result)
-        for part in ids.parts(of: request) {
+        let done = Set(results.lazy.filter(\.isDone).map(\.changeID))
+        for part in ids.parts(of: request, isDone: done.contains) {
             for difference in shadow(account).differences(part, results) {
                 record.violate("verdict", "of the reference server: \(difference)")
             }
