@@ -258,6 +258,23 @@ struct FullPassTests: AskingForRoots {
         #expect(try f.text("SELECT group_concat(id) FROM list") == "l8")
     }
 
+    @Test(
+        "DL-09, seed 146 with the reference server: a lost delete is not done again over what the user has written since"
+    )
+    func lostDeleteEdited() async throws {
+        let f = try Fixture()
+        try await boards(f, 10)
+        try f.sql("DELETE FROM board WHERE id = 'b1'")
+        try await f.settle((f.claim().keys[0], .applied(13)))
+        try await pass(f, epoch: "e-2", record("board", "b1", 1, ["name": "B1"]))
+        _ = try await f.store.endFullPass(confirmed: true)
+        try f.sql("UPDATE board SET name = 'Mine' WHERE id = 'b1'")
+        #expect(try await f.store.conflicts().contains { $0.kind == "lostByServer" && $0.mine == .null })
+        _ = try await f.store.restoreLost()
+        #expect(try f.text("SELECT name FROM board WHERE id = 'b1'") == "Mine")
+        #expect(try await f.store.conflicts().contains { $0.kind == "lostByServer" && $0.mine == .null })
+    }
+
     @Test("DL-09 what is lost, and was made again by somebody, is written over that where it is restored")
     func lostAndMadeElsewhere() async throws {
         let f = try Fixture()

@@ -169,6 +169,8 @@ enum FullPass {
             let unsent = try Base.remaining(db, of: entry.key, context.schema)
             if unsent.contains(where: { change in fields.keys.contains { change.fields[$0] != nil } }) { return false }
         }
+        // The user has edited it since (seed 146 with the reference server).
+        if entry.isDelete, try Base.hasRemaining(db, entry.key) { return false }
         var isDone = false
         do {
             try db.inSavepoint {
