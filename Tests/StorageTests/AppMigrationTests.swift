@@ -66,4 +66,31 @@ struct AppMigrationTests {
         #expect(try await again.queued().count == 1)
         try await again.close()
     }
+
+    @Test(
+        "An app makes its tables where one or a column is missing, and only then; what it does not make is told, and nothing stays"
+    )
+    func makesTables() async throws {
+        let file = try TestFile()
+        let schema = try Schema([EntitySchema("board", fields: [.text("name")])])
+        let wider = try Schema([EntitySchema("board", fields: [.text("name"), .text("color")])])
+        func open(_ schema: Schema, making sql: String) throws -> Store {
+            let configuration = StoreConfiguration(
+                createsTables: false, makesTables: { try $0.execute(sql: sql) })
+            return try Store(path: file.path, schema: schema, configuration: configuration)
+        }
+        let failure = #expect(throws: StoreFailure.self) { try open(schema, making: "CREATE TABLE other (id TEXT)") }
+        #expect(failure?.kind == .invalid)
+        #expect(failure?.message.contains("There is no table “board”") == true)
+        let first = try open(schema, making: "CREATE TABLE board (id TEXT PRIMARY KEY NOT NULL, name TEXT)")
+        #expect(try await first.database.read { try $0.tableExists("other") } == false)
+        try await first.database.write { try $0.execute(sql: "INSERT INTO board VALUES ('b1', 'Board')") }
+        try await first.close()
+        // Nothing is missing.
+        try await open(schema, making: "no SQL").close()
+        let second = try open(wider, making: "ALTER TABLE board ADD COLUMN color TEXT")
+        try await second.database.write { try $0.execute(sql: "UPDATE board SET color = 'red'") }
+        #expect(try await second.queued().map(\.change.operation) == [.create, .update])
+        try await second.close()
+    }
 }

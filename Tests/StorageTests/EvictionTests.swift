@@ -26,6 +26,51 @@ struct EvictionTests {
         #expect(try f.int("SELECT count(*) FROM card") == 1)
     }
 
+    /// Two boards, and the list of the first deleted and made anew in the second, unsent.
+    private func madeAnew() async throws -> Fixture {
+        let f = try await Fixture.twoBoards()
+        try f.sql("DELETE FROM list WHERE id = 'l1'")
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('l1', 'List', 'b2')")
+        return f
+    }
+
+    /// All of that is refused, and given up.
+    private func refuse(_ f: Fixture) async throws {
+        let claim = try await f.claim()
+        try #require(claim.told == ["delete card c1", "delete list l1", "create list l1"])
+        let refused = Settlement.Outcome.Kind.refused("forbidden")
+        try await f.settle((claim.keys[0], refused), (claim.keys[1], refused), (claim.keys[2], refused))
+        for key in claim.keys { _ = try await f.store.discard(key) }
+        try await f.store.evictLeaving()
+    }
+
+    @Test(
+        "DL-21 seed 42255: nor does one that was deleted, and made anew in the root that is dropped, lose what came under it"
+    )
+    func madeAnewInDropped() async throws {
+        let f = try await madeAnew()
+        // The server still has the list where it was.
+        try await f.apply(record("card", "c9", 5, ["name": "Other", "idList": "l1", "pos": 1.0]))
+        try await f.store.setScopes([one])
+        #expect(try f.text("SELECT group_concat(id) FROM card") == "c9")
+        try await refuse(f)
+        #expect(try f.text("SELECT group_concat(id) FROM board") == "b1")
+        #expect(try f.text("SELECT idBoard FROM list") == "b1")
+        #expect(try f.int("SELECT count(*) FROM card WHERE id = 'c9'") == 1)
+    }
+
+    @Test(
+        "DL-21 one that was deleted, and made anew out of the root that is dropped, keeps what it was in until that is decided"
+    )
+    func madeAnewOutOfDropped() async throws {
+        let f = try await madeAnew()
+        try await f.store.setScopes([two])
+        #expect(try f.int("SELECT count(*) FROM board") == 2)
+        try await refuse(f)
+        #expect(try f.text("SELECT group_concat(id) FROM board") == "b2")
+        #expect(try f.int("SELECT count(*) FROM list") == 0)
+    }
+
     @Test("DL-21 a list that is moved, unsent, out of a root that is dropped can go back to it, and goes with it")
     func movedOutOfDropped() async throws {
         let f = try await Fixture.twoBoards()

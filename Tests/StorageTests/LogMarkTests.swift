@@ -38,9 +38,9 @@ import Testing
     @Test("PRC-15 who closes as the last one says so, and a log that is there afterwards is another one")
     func closed() throws {
         let mark = try begun(7)
-        let note = mark.noteClosing()
+        let closing = try #require(mark.noteClosing())
         try dropLog()
-        mark.noteClosed(since: note)
+        mark.noteClosed(since: closing)
         #expect(mark.look() == .asLeft)
         try makeLog(9)
         #expect(mark.look() == .other)
@@ -51,11 +51,11 @@ import Testing
         "PRC-15 of two processes one closes as the other opens: whatever comes first, no log is taken for another one")
     func beside() throws {
         let (first, second) = (try begun(7), LogMark(database: database))
-        let note = first.noteClosing()
+        let closing = try #require(first.noteClosing())
         try dropLog()
         // The other one begins before the first comes to say that there is no log.
         second.begin()
-        first.noteClosed(since: note)
+        first.noteClosed(since: closing)
         try makeLog(200)
         #expect(second.look() == .asLeft)
         second.noteBegun()
@@ -71,13 +71,13 @@ import Testing
     func bothClose(isNoted: Bool, isLast: Bool) throws {
         let (first, second) = (try begun(7), LogMark(database: database))
         if isNoted { second.noteBegun() }
-        var notes: [String?] = []
-        notes.append(first.noteClosing())
-        notes.append(isNoted ? second.noteClosing() : nil)
+        let notes = [first.noteClosing(), second.noteClosing()].compactMap { $0 }
         // Whoever notes first, the log goes before or after that.
         if isLast { first.noteClosed(since: notes[0]) }
         try dropLog()
         if !isLast { first.noteClosed(since: notes[0]) }
+        // The other may take its time to note the end, or be killed before.
+        #expect(second.look() == .asLeft)
         second.noteClosed(since: notes[1])
         #expect(second.look() == .asLeft)
         // The next one begins as ever.
@@ -85,10 +85,36 @@ import Testing
         try end()
     }
 
-    @Test("PRC-15 a reader that closes leaves what a process noted whose log goes on")
+    @Test("PRC-15 who closes while another one is about to leaves the log to that one, and what it noted")
+    func putsBack() throws {
+        let (first, second) = (try begun(7), LogMark(database: database))
+        let taking = try #require(first.noteClosing())
+        let leaving = try #require(second.noteClosing())
+        second.noteClosed(since: leaving)
+        try dropLog()
+        #expect(second.look() == .asLeft)
+        first.noteClosed(since: taking)
+        try makeLog(3)
+        #expect(second.look() == .other)
+        try end()
+    }
+
+    @Test("PRC-15 a process that wrote nothing takes the log in as the last one: nothing is missing, at no moment")
     func reader() throws {
-        let mark = try begun(7)
-        LogMark(database: database).noteClosed(since: nil)
+        let (mark, reader) = (try begun(7), LogMark(database: database))
+        let closing = try #require(reader.noteClosing())
+        try dropLog()
+        #expect(mark.look() == .asLeft)
+        reader.noteClosed(since: closing)
+        try makeLog(3)
+        #expect(mark.look() == .other)
+        try end()
+    }
+
+    @Test("PRC-15 a reader that closes leaves what a process noted whose log goes on")
+    func goesOn() throws {
+        let (mark, reader) = (try begun(7), LogMark(database: database))
+        reader.noteClosed(since: try #require(reader.noteClosing()))
         try makeLog(3)
         #expect(mark.look() == .other)
         try dropLog()

@@ -264,6 +264,17 @@ struct OpeningTests {
         try await again.close()
     }
 
+    @Test("PRC-14 the app makes its tables as the file opens: the queue of the damaged one is saved at once")
+    func savedAtOnce() async throws {
+        let (file, keys) = try await closedQueue()
+        try overwrite(file, at: 0, [UInt8](repeating: 0x55, count: 16))
+        let own = StoreConfiguration(createsTables: false, makesTables: { try AppTables.create($0, boardSchema()) })
+        let store = try Store(path: file.path, schema: boardSchema(), configuration: own)
+        #expect(store.movedAside != nil)
+        #expect(try await store.queued().map(\.change.id) == keys)
+        try await store.close()
+    }
+
     @Test("PRC-14 a new file that is damaged, too, before the first one's queue is saved: both are saved")
     func damagedTwice() async throws {
         let (file, keys) = try await closedQueue()

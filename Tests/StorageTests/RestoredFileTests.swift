@@ -97,6 +97,28 @@ struct RestoredFileTests {
         try await last.close()
     }
 
+    @Test("PRC-15 an opening that fails over a file without its log says nothing of it, and the next one does")
+    func withoutLogTwice() async throws {
+        let file = try TestFile()
+        let store = try Store(path: file.path, schema: boardSchema(), account: "ada")
+        try await store.database.writeWithoutTransaction { _ = try $0.checkpoint(.truncate) }
+        let main = try Data(contentsOf: URL(fileURLWithPath: file.path))
+        try await add(store, "b1")
+        let left = try picture(file)
+        try await store.close()
+        try putBackAll(left)
+        try FileManager.default.removeItem(atPath: file.path + "-wal")
+        try putBack([URL(fileURLWithPath: file.path): main])
+
+        #expect(throws: StoreFailure.self) { try Store(path: file.path, schema: boardSchema(), account: "bob") }
+        let next = try Store(path: file.path, schema: boardSchema(), account: "ada")
+        #expect(next.missingCommits != nil)
+        try await next.close()
+        let last = try Store(path: file.path, schema: boardSchema(), account: "ada")
+        #expect(last.missingCommits == nil)
+        try await last.close()
+    }
+
     @Test(
         "PRC-15 a folder that was copied without the log is told as such; a whole copy says nothing",
         arguments: [true, false])

@@ -13,12 +13,16 @@ final class LogLength: @unchecked Sendable {  // the lock guards the field
 
     private let lock = NSLock()
     private var present = 0
-    /// Whether this connection has noted where a log begins.
-    private var hasNoted = false
+    /// Whether this connection may note what becomes of the log: one that was found lost stays noted until a commit has told of it, and
+    /// GRDB makes one before.
+    private var mayNote: Bool
+    /// Whether a log has begun that is not noted.
+    private var owesNote = false
     /// Hears where a log begins, and that the connections are gone; `nil` in memory.
     private let mark: LogMark?
 
-    init(_ mark: LogMark? = nil) { self.mark = mark }
+    /// - Parameter found: what was found as the file was opened.
+    init(_ mark: LogMark? = nil, _ found: LogMark.Found = .asLeft) { (self.mark, mayNote) = (mark, found == .asLeft) }
 
     var pages: Int { lock.withLock { present } }
 
@@ -63,24 +67,31 @@ final class LogLength: @unchecked Sendable {  // the lock guards the field
         private let mark: LogMark
         private let log: LogLength
         /// What was noted as the closing began.
-        private var note: String?
+        private var note: LogMark.Closing?
 
         init(_ mark: LogMark, _ log: LogLength) { (self.mark, self.log) = (mark, log) }
 
-        private var hasBegun: Bool { log.lock.withLock { log.hasNoted } }
+        func begin() { if log.lock.withLock({ log.mayNote }) { note = mark.noteClosing() } }
 
-        func begin() { if hasBegun { note = mark.noteClosing() } }
-
-        func end() { mark.noteClosed(since: note) }
+        func end() { if let note { mark.noteClosed(since: note) } }
     }
 
     private func note(_ pages: CInt) {
         let begins = lock.withLock {
             let begins = present == 0 || present >= Int(pages)
             present = Int(pages)
-            if begins { hasNoted = true }
-            return begins
+            if begins, !mayNote { owesNote = true }
+            return begins && mayNote
         }
         if begins { mark?.noteBegun() }
+    }
+
+    /// A commit has told of what was found as the file was opened.
+    func noteTold() {
+        let owed = lock.withLock {
+            defer { (mayNote, owesNote) = (true, false) }
+            return owesNote
+        }
+        if owed { mark?.noteBegun() }
     }
 }

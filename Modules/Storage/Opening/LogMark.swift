@@ -9,8 +9,9 @@ import Foundation
 ///
 /// The number (`salt-1` of the log's header) grows by one each time the log begins anew; a file that is made is given any.
 ///
-/// Processes open and close a file beside each other. So each note differs from all others, one notes at a time, and who has closed says that
-/// there is no log only where no other process has begun since, which may make one at any moment.
+/// Processes open and close a file beside each other. So each note differs from all others, one notes at a time, who has closed says that
+/// there is no log only where no other process has begun since, which may make one at any moment, and who leaves the log to others puts
+/// back what it found of them.
 struct LogMark {
     /// What stands beside the file that is opened.
     enum Found: Sendable {
@@ -61,35 +62,48 @@ struct LogMark {
     }
 
     /// A process begins to write, and has committed nothing yet.
-    func begin() { put(creates: true) { _ in Self.any } }
+    func begin() { put(creates: true) { _ in .text(Self.any) } }
 
     /// A log has begun.
     func noteBegun() { put(creates: true) { _ in begun } }
 
-    /// A connection that had noted the log is about to be closed, and with the last one the log goes: whatever is found until that is
-    /// noted is right.
+    /// What stands in the mark while a connection closes, and what stood there before.
+    struct Closing: Sendable {
+        fileprivate let own: String
+        fileprivate let before: String
+    }
+
+    /// A connection is about to be closed, and with the last one the log goes, whoever wrote it: whatever is found until that is noted
+    /// is right. Not for a connection that has not told yet of a log that is lost: what tells of it is the note that is there.
     /// - Returns: what is noted now, which nobody else notes.
-    func noteClosing() -> String? { put { _ in Self.any } }
+    func noteClosing() -> Closing? {
+        var before = ""
+        let own = put { present in
+            before = present
+            return .text(Self.any)
+        }
+        return own.map { Closing(own: $0, before: before) }
+    }
 
     /// A connection was closed: where it was the last, the log was taken in, and others may hold an empty one.
-    /// - Parameter note: what ``noteClosing()`` noted; `nil` for a connection that had not noted the log. Where another process begins
-    ///   meanwhile, that one may have a log at any moment, and with others at work the log goes on.
-    func noteClosed(since note: String?) {
+    /// - Parameter closing: what ``noteClosing()`` gave. Where another process begins or closes meanwhile, that one may have a log at any
+    ///   moment, and with others at work the log goes on.
+    func noteClosed(since closing: Closing) {
         put { present in
-            let isOurs = note != nil && present == note
-            switch length {
-            case nil: return present.hasPrefix(Self.any) && !isOurs ? nil : Self.none
-            case 0: return Self.any
-            default: return isOurs ? begun : nil
-            }
+            let (isOurs, isAny) = (present == closing.own, present.hasPrefix(Self.any))
+            guard let length else { return isAny && !isOurs ? nil : .text(Self.none) }
+            guard isOurs else { return length == 0 && !isAny ? .text(Self.any) : nil }
+            // Of another one who closes, or begins: it still is to find it.
+            if closing.before.hasPrefix(Self.any) { return .note(closing.before) }
+            return length == 0 ? .text(Self.any) : begun
         }
     }
 
     /// The note for the log that is there.
-    private var begun: String? {
+    private var begun: Note? {
         guard let number else { return nil }
         let text = String(number, radix: 16)
-        return String(repeating: "0", count: Self.none.utf8.count - text.count) + text
+        return .text(String(repeating: "0", count: Self.none.utf8.count - text.count) + text)
     }
 
     /// `nil` where there is no log.
@@ -109,11 +123,19 @@ struct LogMark {
         return bytes.reduce(0) { $0 << 8 | UInt32($1) }
     }
 
-    /// Notes what `text` says, and by which this note is told from all others, while nobody else notes anything.
-    /// - Parameter text: is given what is noted; `nil` leaves it.
+    /// What is to be noted.
+    private enum Note {
+        /// A new note that says this.
+        case text(String)
+        /// One that was there before, as it was.
+        case note(String)
+    }
+
+    /// Notes what `choose` says, and by which a new note is told from all others, while nobody else notes anything.
+    /// - Parameter choose: is given what is noted; `nil` leaves it.
     /// - Returns: what was noted.
     @discardableResult
-    private func put(creates: Bool = false, _ text: (String) -> String?) -> String? {
+    private func put(creates: Bool = false, _ choose: (String) -> Note?) -> String? {
         let file = open(path, O_RDWR | O_CLOEXEC | (creates ? O_CREAT : 0), 0o644)
         guard file >= 0 else { return nil }
         // Closing lets it go.
@@ -122,9 +144,14 @@ struct LogMark {
         _ = flock(file, LOCK_EX)
         var bytes = [UInt8](repeating: 0, count: Self.most)
         let count = max(pread(file, &bytes, bytes.count, 0), 0)
-        guard let text = text(String(decoding: bytes.prefix(count), as: UTF8.self)) else { return nil }
-        let name = "\(text)\n\(getpid())-\(Self.notes.next())"
-        let note = name + String(repeating: " ", count: max(Self.most - 1 - name.utf8.count, 0)) + "\n"
+        let note: String
+        switch choose(String(decoding: bytes.prefix(count), as: UTF8.self)) {
+        case nil: return nil
+        case .note(let before): note = before
+        case .text(let text):
+            let name = "\(text)\n\(getpid())-\(Self.notes.next())"
+            note = name + String(repeating: " ", count: max(Self.most - 1 - name.utf8.count, 0)) + "\n"
+        }
         return pwrite(file, note, note.utf8.count, 0) == note.utf8.count ? note : nil
     }
 

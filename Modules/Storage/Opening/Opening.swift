@@ -124,7 +124,7 @@ enum Opening {
         _ found: LogMark.Found
     ) throws(StoreFailure) -> Opened {
         let mark = path == ":memory:" ? nil : LogMark(database: path)
-        let (breaker, log) = (StatementBreaker(), LogLength(mark))
+        let (breaker, log) = (StatementBreaker(), LogLength(mark, found))
         // What was found stays noted until a commit has told of it.
         if found == .asLeft { mark?.begin() }
         let end = FileEnd(path)
@@ -133,6 +133,7 @@ enum Opening {
             try end.check(Reading(database, breaker, configuration))
             try check(Reading(database, breaker, configuration), path, found)
             var opened = try prepare(database, schema, account: account, configuration, breaker, found)
+            log.noteTold()
             opened.breaker = breaker
             opened.file = path == ":memory:" ? nil : path
             opened.log = log
@@ -208,7 +209,7 @@ enum Opening {
                     start: configuration.systemStart, mayLose: configuration.synchronous == .normal,
                     now: configuration.clock.nowMilliseconds)
                 if configuration.createsTables { try AppTables.create(db, schema) }
-                try AppTables.check(db, schema)
+                try AppTables.check(db, schema, making: configuration.makesTables)
                 try UnmappedColumns.check(db, schema, now: configuration.clock.nowMilliseconds)
                 try TriggerSetup.install(db, schema, now: configuration.clock.nowMilliseconds)
                 let context = try ApplyContext(

@@ -1,3 +1,4 @@
+public import GRDB
 public import SyncCore
 
 /// How a ``Store`` opens and runs; the defaults are for an app.
@@ -31,6 +32,9 @@ public struct StoreConfiguration: Sendable {
     var isOnThreadOfItsOwn: Bool { executor.map { $0 is FileExecutor } ?? true }
     /// Makes the app's tables from the declared fields where they are missing; `false` where the app has its migrations.
     public var createsTables: Bool
+    /// Makes the app's own tables, in the transaction that opens the file, where one or a column of it is missing: for an app without
+    /// migrations whose tables are not to be those of ``createsTables``. What it throws ends the opening, and nothing was made.
+    public var makesTables: (@Sendable (Database) throws -> Void)?
     /// The app's own migrations, run before its tables are looked at.
     public var migrations: AppMigrations?
     /// Derived data of the app's, rebuilt in the transaction that touches what it depends on.
@@ -61,7 +65,8 @@ public struct StoreConfiguration: Sendable {
         longestSlice: Duration = .milliseconds(15),
         keySeed: Int64? = nil, fixesTriggerClock: Bool = false,
         executor: (any SerialExecutor)? = FileExecutor(),  // live
-        createsTables: Bool = true, migrations: AppMigrations? = nil, snapshots: [SnapshotBuilder] = [],
+        createsTables: Bool = true, makesTables: (@Sendable (Database) throws -> Void)? = nil,
+        migrations: AppMigrations? = nil, snapshots: [SnapshotBuilder] = [],
         installToken: (any InstallToken)? = PlatformInstallToken.live,  // live
         systemStart: String? = SystemStart.live,  // live
         statementHook: StatementHook? = nil
@@ -76,6 +81,7 @@ public struct StoreConfiguration: Sendable {
         self.fixesTriggerClock = fixesTriggerClock
         self.executor = executor
         self.createsTables = createsTables
+        self.makesTables = makesTables
         self.migrations = migrations
         self.snapshots = snapshots
         self.installToken = installToken

@@ -167,10 +167,13 @@ enum Eviction {
 
     /// The records with moves that are not decided, each with the parents that it had before, and those that the server says it has.
     private static func moves(_ db: Database, _ schema: Schema) throws -> [(RecordKey, Set<RecordKey>)] {
-        // A create may have been done, and its record moved since, before its verdict came.
+        // A create may have been done, and its record moved since, before its verdict came; or it makes elsewhere what is deleted
+        // before it.
         let moves = """
-            SELECT DISTINCT entity, id FROM sync_change c WHERE operation = 1 OR operation = 0 AND EXISTS (
+            SELECT DISTINCT entity, id FROM sync_change c WHERE operation = 1 OR operation = 0 AND (EXISTS (
               SELECT 1 FROM sync_record r WHERE r.entity = c.entity AND r.id = c.id AND r.base IS NOT NULL)
+              OR EXISTS (
+              SELECT 1 FROM sync_change d WHERE d.entity = c.entity AND d.id = c.id AND d.operation = 2))
             """
         return try Row.fetchAll(db.cachedStatement(sql: moves)).map { row in
             let key = RecordKey(row[0], row[1])
@@ -180,12 +183,18 @@ enum Eviction {
 
     static func placesBefore(_ db: Database, _ key: RecordKey, _ schema: Schema) throws -> Set<RecordKey> {
         guard let entity = schema[key.entity], !entity.parents.isEmpty else { return [] }
-        let changes = try Base.remaining(db, of: key, schema).filter { $0.operation == .update }
+        let remaining = try Base.remaining(db, of: key, schema)
+        let changes = remaining.filter { $0.operation == .update }
         var places: Set<RecordKey> = []
-        if let base = try StoredRecord.read(db, key)?.base, base.isLive,
-            let row = try RowWriter(entity).read(db, key.id)
-        {
-            places = Set(entity.parents(in: base.fields)).subtracting(entity.parents(in: row))
+        if let row = try RowWriter(entity).read(db, key.id) {
+            if let base = try StoredRecord.read(db, key)?.base, base.isLive {
+                places = Set(entity.parents(in: base.fields))
+            }
+            // What is made anew after it is, until the delete is decided, where it was, too (seed 42255).
+            for change in remaining where change.operation == .delete {
+                places.formUnion(entity.parents(in: change.fields.compactMapValues(\.old)))
+            }
+            places.subtract(entity.parents(in: row))
         }
         for field in entity.parents {
             guard let target = field.reference?.entity else { continue }

@@ -75,6 +75,19 @@ enum AppTables {
         }
     }
 
+    /// The same; what the check finds missing the app may make first.
+    static func check(
+        _ db: Database, _ schema: Schema, making make: (@Sendable (Database) throws -> Void)?
+    ) throws {
+        do {
+            try check(db, schema)
+        } catch let mistake as StoreFailure where mistake.kind == .invalid {
+            guard let make else { throw mistake }
+            try make(db)
+            try check(db, schema)
+        }
+    }
+
     /// Whether the ids are the table's rowids, of which SQLite makes one where a row is written without.
     private static func isNumberedBySQLite(_ db: Database, _ entity: EntitySchema) throws -> Bool {
         let key = try db.primaryKey(entity.table)

@@ -7,6 +7,8 @@ struct DeviceFacts {
         let key: String
         let sequence: Int64
         let record: RecordKey
+        /// What the device calls it.
+        let here: RecordKey
         let operation: Int64
         /// The number in the column: 0 pending, 1 uploading, 2 uncertain, 3 and 5 blocked, 4 failed.
         let state: Int64
@@ -56,7 +58,7 @@ struct DeviceFacts {
             if ids.areTwo, row.integer(4) == 0, here == record { unnamed.append(record) }
             queue.append(
                 Queued(
-                    key: row.text(0), sequence: row.integer(1), record: record,
+                    key: row.text(0), sequence: row.integer(1), record: record, here: here,
                     operation: row.integer(4), state: row.integer(5), blockedBy: row.isNull(6) ? nil : row.text(6)))
         }
         self.queue = queue

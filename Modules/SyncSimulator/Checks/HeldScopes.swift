@@ -51,8 +51,12 @@ struct Roots {
     private let fields: [RecordKey: [String: FieldValue]]
 
     init(_ records: [ServerRecord], _ schema: Schema) {
+        self.init(Dictionary(records.map { ($0.key, $0.fields) }, uniquingKeysWith: { $1 }), schema)
+    }
+
+    init(_ fields: [RecordKey: [String: FieldValue]], _ schema: Schema) {
         self.schema = schema
-        fields = Dictionary(records.map { ($0.key, $0.fields) }, uniquingKeysWith: { $1 })
+        self.fields = fields
     }
 
     /// `nil` where a record on the way up is not known, or says nothing of itself any more.
@@ -72,15 +76,25 @@ struct Roots {
 struct Holding {
     private let facts: DeviceFacts
     private let roots: Roots?
+    /// By the device's rows.
+    private let shown: Roots?
 
     init(_ facts: DeviceFacts, _ server: [ServerRecord], _ schema: Schema) {
         self.facts = facts
         roots = facts.scopes == nil ? nil : Roots(server, schema)
+        shown = facts.scopes == nil ? nil : Roots(facts.rows.rows, schema)
     }
 
     /// Up to which version the device has everything that stands where this record does; `nil` where that is not its to have.
     func checkpoint(of record: RecordKey) -> Int64? {
         guard let scopes = facts.scopes else { return facts.checkpoint }
         return roots?.root(of: record).flatMap { scopes.unnamed.contains($0) ? nil : scopes.asked[$0] }
+    }
+
+    /// Whether what left the root that a row stands under here was told up to this version: it may have died under another one, which is
+    /// asked for since, and does not tell what died before (seed 43481).
+    func isTold(of record: RecordKey, upTo version: Int64) -> Bool {
+        guard let scopes = facts.scopes, let root = shown?.root(of: record) else { return true }
+        return scopes.asked[root].map { $0 >= version } ?? true
     }
 }

@@ -88,13 +88,18 @@ struct Rows: Sendable {
     /// Whether a record is here under the server's id that the device has yet to be told.
     private(set) var hasUnnamed = false
     /// References by an id that is not the device's own of what it shows.
-    private(set) var strays: [(record: RecordKey, field: String, target: RecordKey)] = []
+    var strays: [Reference] { renamed.filter { rows[$0.target] != nil } }
+    /// The same, and those to what is not shown by another id than its canonical one: who writes that writes another value.
+    private(set) var renamed: [Reference] = []
+
+    /// A field of a record, as the device calls it, that refers to a record, by its canonical id.
+    typealias Reference = (record: RecordKey, field: String, id: String, target: RecordKey)
 
     /// - Parameter parsed: what JSON texts mean, kept for the next time.
     init(
         _ db: Database, _ schema: Schema, _ parsed: inout [String: FieldValue], _ ids: CanonicalIDs = CanonicalIDs()
     ) throws {
-        var references: [(record: RecordKey, field: String, target: RecordKey)] = []
+        var references: [Reference] = []
         for entity in schema.entities {
             // Each column by name: a connection that knew the table before an update of the app brought a column would take
             // `*` for the columns that there were.
@@ -106,7 +111,8 @@ struct Rows: Sendable {
                     let value = try row.field(CInt(place + 1), kind: field.kind, &parsed)
                     if !value.isNull { fields[field.name] = ids.value(value, of: field) }
                     if ids.areTwo, let target = field.reference?.entity, case .string(let id) = value {
-                        references.append((RecordKey(entity.name, row.text(0)), field.name, RecordKey(target, id)))
+                        let there = ids.key(RecordKey(target, id))
+                        references.append((RecordKey(entity.name, row.text(0)), field.name, id, there))
                     }
                 }
                 let here = RecordKey(entity.name, row.text(0))
@@ -119,10 +125,7 @@ struct Rows: Sendable {
                 rows[key] = fields
             }
         }
-        strays = references.filter { reference in
-            let key = ids.key(reference.target)
-            return rows[key] != nil && names.key(key) != reference.target
-        }
+        renamed = references.filter { names.key($0.target).id != $0.id }
     }
 
     /// Who makes a record, and was not told its other id, does not know that what the server has is the same.

@@ -261,8 +261,8 @@ extension World {
                 (key, isChange) = (
                     record, fields.contains { !(before[$0.key] ?? .null).isSame(as: $0.value) }
                 )
-                // To the device another id of the same record is another value (seed 17808).
-                renames = rows.strays.contains { ids.key($0.record) == record && fields[$0.field] != nil }
+                // To the device another id of the same record is another value (seeds 17808 and 47040).
+                renames = rows.renamed.contains { ids.key($0.record) == record && fields[$0.field] != nil }
             }
             let wasMade = made.contains { $0.record == key }
             if isChange != wasMade, !wasMade || !renames {

@@ -15,8 +15,9 @@ extension World {
         for key in facts.rows.twins.sorted() { record.violate("I7", "device \(device.index) shows \(key) twice") }
         for stray in facts.rows.strays {
             // What was made here under an id that a copy of this device used, too, and was given up, is nobody's (seed 2240).
-            if ledgers[device.index].gaveUp(ids.key(stray.target)) { continue }
-            let words = "\(stray.record).\(stray.field) names \(stray.target), which is not there under this id"
+            if ledgers[device.index].gaveUp(stray.target) { continue }
+            let there = RecordKey(stray.target.entity, stray.id)
+            let words = "\(stray.record).\(stray.field) names \(there), which is not there under this id"
             record.violate("I7", "device \(device.index): \(words)")
         }
         let other = facts.rows.rows.keys.sorted().compactMap { key -> (here: RecordKey, there: String)? in

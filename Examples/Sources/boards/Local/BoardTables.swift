@@ -6,22 +6,8 @@ import SyncCore
 /// There are no foreign keys on purpose: a deleted list is one change, and its cards stay in their rows, out of sight
 /// (see ``Records``), until the server says that they are gone, or the list comes back with them.
 enum BoardTables {
-    /// Makes what is missing in the file; two processes may do so at once.
-    /// - Parameter patience: how long another process's lock is waited for, in seconds.
-    static func create(path: String, _ schema: Schema, patience: Double = Device.patience) throws {
-        var configuration = Configuration()
-        configuration.busyMode = .timeout(patience)
-        let database = try DatabaseQueue(path: path, configuration: configuration)
-        try database.writeWithoutTransaction { db in
-            try db.inTransaction(.immediate) {
-                try create(db, schema)
-                return .commit
-            }
-        }
-        try database.close()
-    }
-
-    private static func create(_ db: Database, _ schema: Schema) throws {
+    /// Makes what is missing.
+    static func create(_ db: Database, _ schema: Schema) throws {
         for entity in schema.entities {
             let table = Columns.quoted(entity.table)
             guard try db.tableExists(entity.table) else {

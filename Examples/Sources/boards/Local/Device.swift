@@ -98,21 +98,13 @@ struct Device {
         }
     }
 
-    /// Tables are looked for only where the store misses one, so that every other start is quick.
     private static func openOnce(
         path: String, _ schema: Schema, patience: Double, _ note: @escaping BoardDerived.Note
     ) throws -> Store {
         let configuration = StoreConfiguration(
-            busyTimeout: patience, createsTables: false, snapshots: BoardDerived.builders(noting: note))
-        if !FileManager.default.fileExists(atPath: path) {
-            try BoardTables.create(path: path, schema, patience: patience)
-        }
-        do {
-            return try Store(path: path, schema: schema, configuration: configuration)
-        } catch let failure where failure.kind == .invalid {
-            try BoardTables.create(path: path, schema, patience: patience)
-            return try Store(path: path, schema: schema, configuration: configuration)
-        }
+            busyTimeout: patience, createsTables: false, makesTables: { try BoardTables.create($0, schema) },
+            snapshots: BoardDerived.builders(noting: note))
+        return try Store(path: path, schema: schema, configuration: configuration)
     }
 
     func read<T: Sendable>(_ work: @Sendable (Database) throws -> T) async throws -> T {
