@@ -18,13 +18,38 @@ import Testing
     }
 
     /// A process that has a log with this number, and pages in it.
-    private func begun(_ number: UInt8) throws -> LogMark {
-        let mark = LogMark(database: database)
-        mark.begin()
+    private func begun(_ number: UInt8) throws -> Process {
+        var process = Process(database)
+        process.begin()
         try makeLog(number)
-        mark.noteBegun()
-        #expect(mark.look() == .asLeft)
-        return mark
+        process.noteBegun()
+        #expect(process.look() == .asLeft)
+        return process
+    }
+
+    /// One that opens the file.
+    private func opening() -> Process {
+        var process = Process(database)
+        process.begin()
+        return process
+    }
+
+    /// What one process notes.
+    private struct Process {
+        let mark: LogMark
+        var standing = LogMark.Standing()
+        var closing: LogMark.Closing?
+
+        init(_ database: String) { mark = LogMark(database: database) }
+
+        func look() -> LogMark.Found { mark.look() }
+        mutating func begin() { standing = mark.begin() }
+        mutating func noteBegun() { mark.noteBegun(&standing) }
+        mutating func noteClosing() throws {
+            closing = mark.noteClosing(standing)
+            try #require(closing != nil)
+        }
+        func noteClosed() { if let closing { mark.noteClosed(since: closing) } }
     }
 
     private func makeLog(_ number: UInt8) throws {
@@ -37,25 +62,35 @@ import Testing
 
     @Test("PRC-15 who closes as the last one says so, and a log that is there afterwards is another one")
     func closed() throws {
-        let mark = try begun(7)
-        let closing = try #require(mark.noteClosing())
+        var process = try begun(7)
+        try process.noteClosing()
         try dropLog()
-        mark.noteClosed(since: closing)
-        #expect(mark.look() == .asLeft)
+        process.noteClosed()
+        #expect(process.look() == .asLeft)
         try makeLog(9)
-        #expect(mark.look() == .other)
+        #expect(process.look() == .other)
         try end()
     }
 
     @Test(
-        "PRC-15 of two processes one closes as the other opens: whatever comes first, no log is taken for another one")
-    func beside() throws {
-        let (first, second) = (try begun(7), LogMark(database: database))
-        let closing = try #require(first.noteClosing())
+        "PRC-15 of two processes one closes as the other opens: whatever comes first, no log is taken for another one",
+        arguments: ["before the first closes", "as it closes", "after its log is gone", "and was begun by it before"])
+    func beside(begins: String) throws {
+        var first = try begun(7)
+        var second = Process(database)
+        if begins == "before the first closes" { second.begin() }
+        if begins == "and was begun by it before" {
+            second.begin()
+            first.noteBegun()
+        }
+        try first.noteClosing()
+        if begins == "as it closes" { second.begin() }
         try dropLog()
         // The other one begins before the first comes to say that there is no log.
-        second.begin()
-        first.noteClosed(since: closing)
+        if begins == "after its log is gone" { second.begin() }
+        first.noteClosed()
+        #expect(second.look() == .asLeft)
+        // It is killed here, or goes on.
         try makeLog(200)
         #expect(second.look() == .asLeft)
         second.noteBegun()
@@ -69,16 +104,17 @@ import Testing
         "PRC-15 of two processes that close one finds the log still: once the other has taken it in, none is missing",
         arguments: [false, true], [false, true])
     func bothClose(isNoted: Bool, isLast: Bool) throws {
-        let (first, second) = (try begun(7), LogMark(database: database))
-        if isNoted { second.noteBegun() }
-        let notes = [first.noteClosing(), second.noteClosing()].compactMap { $0 }
+        var (first, second) = (try begun(7), opening())
+        if isNoted { second.noteBegun() } else { first.noteBegun() }
+        try first.noteClosing()
+        try second.noteClosing()
         // Whoever notes first, the log goes before or after that.
-        if isLast { first.noteClosed(since: notes[0]) }
+        if isLast { first.noteClosed() }
         try dropLog()
-        if !isLast { first.noteClosed(since: notes[0]) }
+        if !isLast { first.noteClosed() }
         // The other may take its time to note the end, or be killed before.
         #expect(second.look() == .asLeft)
-        second.noteClosed(since: notes[1])
+        second.noteClosed()
         #expect(second.look() == .asLeft)
         // The next one begins as ever.
         _ = try begun(90)
@@ -87,13 +123,13 @@ import Testing
 
     @Test("PRC-15 who closes while another one is about to leaves the log to that one, and what it noted")
     func putsBack() throws {
-        let (first, second) = (try begun(7), LogMark(database: database))
-        let taking = try #require(first.noteClosing())
-        let leaving = try #require(second.noteClosing())
-        second.noteClosed(since: leaving)
+        var (first, second) = (try begun(7), Process(database))
+        try first.noteClosing()
+        try second.noteClosing()
+        second.noteClosed()
         try dropLog()
         #expect(second.look() == .asLeft)
-        first.noteClosed(since: taking)
+        first.noteClosed()
         try makeLog(3)
         #expect(second.look() == .other)
         try end()
@@ -101,24 +137,28 @@ import Testing
 
     @Test("PRC-15 a process that wrote nothing takes the log in as the last one: nothing is missing, at no moment")
     func reader() throws {
-        let (mark, reader) = (try begun(7), LogMark(database: database))
-        let closing = try #require(reader.noteClosing())
+        var (writer, reader) = (try begun(7), Process(database))
+        try reader.noteClosing()
         try dropLog()
-        #expect(mark.look() == .asLeft)
-        reader.noteClosed(since: closing)
+        #expect(writer.look() == .asLeft)
+        reader.noteClosed()
         try makeLog(3)
-        #expect(mark.look() == .other)
+        #expect(writer.look() == .other)
         try end()
     }
 
-    @Test("PRC-15 a reader that closes leaves what a process noted whose log goes on")
-    func goesOn() throws {
-        let (mark, reader) = (try begun(7), LogMark(database: database))
-        reader.noteClosed(since: try #require(reader.noteClosing()))
+    @Test(
+        "PRC-15 one that opens the file and closes it leaves what a process noted whose log goes on",
+        arguments: [false, true])
+    func goesOn(begins: Bool) throws {
+        let writer = try begun(7)
+        var other = begins ? opening() : Process(database)
+        try other.noteClosing()
+        other.noteClosed()
         try makeLog(3)
-        #expect(mark.look() == .other)
+        #expect(writer.look() == .other)
         try dropLog()
-        #expect(mark.look() == .lost)
+        #expect(writer.look() == .lost)
         try end()
     }
 }

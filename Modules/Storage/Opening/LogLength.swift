@@ -18,11 +18,16 @@ final class LogLength: @unchecked Sendable {  // the lock guards the field
     private var mayNote: Bool
     /// Whether a log has begun that is not noted.
     private var owesNote = false
+    private var standing = LogMark.Standing()
     /// Hears where a log begins, and that the connections are gone; `nil` in memory.
     private let mark: LogMark?
 
     /// - Parameter found: what was found as the file was opened.
-    init(_ mark: LogMark? = nil, _ found: LogMark.Found = .asLeft) { (self.mark, mayNote) = (mark, found == .asLeft) }
+    init(_ mark: LogMark? = nil, _ found: LogMark.Found = .asLeft) {
+        (self.mark, mayNote) = (mark, found == .asLeft)
+        // What was found stays noted until a commit has told of it.
+        if let mark, mayNote { standing = mark.begin() }
+    }
 
     var pages: Int { lock.withLock { present } }
 
@@ -67,31 +72,29 @@ final class LogLength: @unchecked Sendable {  // the lock guards the field
         private let mark: LogMark
         private let log: LogLength
         /// What was noted as the closing began.
-        private var note: LogMark.Closing?
+        private var noted: LogMark.Closing?
 
         init(_ mark: LogMark, _ log: LogLength) { (self.mark, self.log) = (mark, log) }
 
-        func begin() { if log.lock.withLock({ log.mayNote }) { note = mark.noteClosing() } }
+        func begin() { noted = log.lock.withLock { log.mayNote ? mark.noteClosing(log.standing) : nil } }
 
-        func end() { if let note { mark.noteClosed(since: note) } }
+        func end() { if let noted { mark.noteClosed(since: noted) } }
     }
 
     private func note(_ pages: CInt) {
-        let begins = lock.withLock {
+        lock.withLock {
             let begins = present == 0 || present >= Int(pages)
             present = Int(pages)
-            if begins, !mayNote { owesNote = true }
-            return begins && mayNote
+            guard begins else { return }
+            if mayNote { mark?.noteBegun(&standing) } else { owesNote = true }
         }
-        if begins { mark?.noteBegun() }
     }
 
     /// A commit has told of what was found as the file was opened.
     func noteTold() {
-        let owed = lock.withLock {
-            defer { (mayNote, owesNote) = (true, false) }
-            return owesNote
+        lock.withLock {
+            if owesNote { mark?.noteBegun(&standing) }
+            (mayNote, owesNote) = (true, false)
         }
-        if owed { mark?.noteBegun() }
     }
 }

@@ -61,40 +61,65 @@ struct LogMark {
         return number &- noted <= Self.restarts ? .asLeft : .other
     }
 
+    /// What one connection noted.
+    struct Standing: Sendable {
+        fileprivate var last: String?
+        /// Whether another one began or closed beside it, of which it does not know what became.
+        fileprivate var isBeside = false
+    }
+
     /// A process begins to write, and has committed nothing yet.
-    func begin() { put(creates: true) { _ in .text(Self.any) } }
+    func begin() -> Standing { Standing(last: put(creates: true) { _ in .text(Self.any) }) }
 
     /// A log has begun.
-    func noteBegun() { put(creates: true) { _ in begun } }
+    func noteBegun(_ standing: inout Standing) {
+        var others = false
+        let noted = put(creates: true) { present in
+            others = isOfAnother(present, standing)
+            return begun
+        }
+        guard let noted else { return }
+        standing.last = noted
+        if others { standing.isBeside = true }
+    }
 
-    /// What stands in the mark while a connection closes, and what stood there before.
+    /// What stands in the mark while a connection closes.
     struct Closing: Sendable {
         fileprivate let own: String
-        fileprivate let before: String
+        /// What another one noted before, that begins or closes.
+        fileprivate let other: String?
+        fileprivate let isBeside: Bool
     }
 
     /// A connection is about to be closed, and with the last one the log goes, whoever wrote it: whatever is found until that is noted
     /// is right. Not for a connection that has not told yet of a log that is lost: what tells of it is the note that is there.
     /// - Returns: what is noted now, which nobody else notes.
-    func noteClosing() -> Closing? {
-        var before = ""
+    func noteClosing(_ standing: Standing) -> Closing? {
+        var other: String?
         let own = put { present in
-            before = present
+            other = isOfAnother(present, standing) ? present : nil
             return .text(Self.any)
         }
-        return own.map { Closing(own: $0, before: before) }
+        return own.map { Closing(own: $0, other: other, isBeside: standing.isBeside) }
+    }
+
+    private func isOfAnother(_ note: String, _ standing: Standing) -> Bool {
+        note.hasPrefix(Self.any) && note != standing.last
     }
 
     /// A connection was closed: where it was the last, the log was taken in, and others may hold an empty one.
-    /// - Parameter closing: what ``noteClosing()`` gave. Where another process begins or closes meanwhile, that one may have a log at any
-    ///   moment, and with others at work the log goes on.
+    /// - Parameter closing: what ``noteClosing(_:)`` gave. Where another process begins or closes meanwhile, that one may have a log at
+    ///   any moment, and with others at work the log goes on.
     func noteClosed(since closing: Closing) {
         put { present in
             let (isOurs, isAny) = (present == closing.own, present.hasPrefix(Self.any))
-            guard let length else { return isAny && !isOurs ? nil : .text(Self.none) }
-            guard isOurs else { return length == 0 && !isAny ? .text(Self.any) : nil }
-            // Of another one who closes, or begins: it still is to find it.
-            if closing.before.hasPrefix(Self.any) { return .note(closing.before) }
+            guard isOurs else {
+                guard let length else { return isAny ? nil : .text(Self.none) }
+                return length == 0 && !isAny ? .text(Self.any) : nil
+            }
+            // Of one who closes, and still is to find it; or who begins.
+            if let other = closing.other { return .note(other) }
+            guard let length else { return .text(closing.isBeside ? Self.any : Self.none) }
             return length == 0 ? .text(Self.any) : begun
         }
     }

@@ -125,8 +125,6 @@ enum Opening {
     ) throws(StoreFailure) -> Opened {
         let mark = path == ":memory:" ? nil : LogMark(database: path)
         let (breaker, log) = (StatementBreaker(), LogLength(mark, found))
-        // What was found stays noted until a commit has told of it.
-        if found == .asLeft { mark?.begin() }
         let end = FileEnd(path)
         let database = try open(path: path, configuration, patience, breaker, log)
         do {
