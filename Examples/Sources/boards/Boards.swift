@@ -29,6 +29,7 @@ struct Boards: AsyncParsableCommand {
     }
 
     static func main() async {
+        Streams.fill()
         // SQLite counts every allocation under one lock of the process, and nobody asks here. Only before its first use.
         _ = boards_sqlite_count_memory(0)
         guard let arguments = Program.arguments() else {

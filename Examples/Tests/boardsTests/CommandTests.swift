@@ -158,6 +158,31 @@ struct CommandTests {
         #expect(wrong.terminationReason == .exit && wrong.terminationStatus == 2)
     }
 
+    @Test(
+        "streams that come closed: nothing is printed into the database or a socket, and results that nobody can take have status 1"
+    )
+    func closedStreams() async throws {
+        let (output, complaint) = (shop.file("closed.out"), shop.file("closed.err"))
+        func run(_ words: String) throws -> (Int32, String) {
+            let shell = try shop.process([], output: output, complaint: complaint)
+            shell.executableURL = URL(filePath: "/bin/sh")
+            shell.arguments = ["-c", "\"$0\" --data \"$1\" \(words)", Workshop.program.path(), shop.file("A")]
+            try shell.run()
+            shell.waitUntilExit()
+            return (shell.terminationStatus, try String(contentsOfFile: complaint, encoding: .utf8))
+        }
+        let sentence = "The results could not be written; what was to be done is done.\n"
+        #expect(try run("add board name=x >&- <&-") == (1, sentence))
+        #expect(try run("add board name=y 2>&- >&-").0 == 1)
+        #expect(try run("show >&-") == (1, sentence))
+        #expect(try run("frobnicate 2>&-").0 == 2)
+        let server = try await ServerProcess(shop)
+        #expect(try run("sync --server \(server.url) <&- >&- 2>&-").0 == 1)
+        #expect(try await shop.ok("A", "show", "board").contains(#""name":"y""#))
+        #expect(try await shop.ok("A", "status") == "synced")
+        #expect(server.stop() == 0)
+    }
+
     @Test("PRC-14 a damaged database: what waited is saved and sent on, and the command says so once")
     func damaged() async throws {
         let ids = try await card("A")

@@ -63,14 +63,19 @@ struct CanonicalIDs: Sendable {
     }
 
     /// The request, cut before each change of a record of which, under its other name, something was not done before. A device that holds one record as
-    /// two has changes of both, and to the server none of them is about the other (seed 32475).
-    func parts(of request: ExchangeRequest, isDone: (String) -> Bool) -> [ExchangeRequest] {
+    /// two has changes of both, and to the server none of them is about the other (seed 32475). What follows a `retry` in strict order waits
+    /// for that, whatever it is about (seed 54192).
+    func parts(
+        of request: ExchangeRequest, isDone: (String) -> Bool, isRetried: (String) -> Bool
+    ) -> [ExchangeRequest] {
         guard areTwo else { return [request] }
         var parts: [[Change]] = [[]]
         var names: [RecordKey: String] = [:]
+        var stands = false
         for change in request.changes {
             let record = key(change.record)
-            if let name = names[record], name != change.record.id {
+            stands = stands || request.isStrict && isRetried(change.id)
+            if !stands, let name = names[record], name != change.record.id {
                 parts.append([])
                 names = [:]
             }

@@ -148,7 +148,8 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
         guard case .array(let list)? = Self.json(body)?["results"] else { return }
         let results = list.compactMap(Self.result)
         let done = Set(results.lazy.filter(\.isDone).map(\.changeID))
-        for part in ids.parts(of: request, isDone: done.contains) {
+        let retried = Set(results.lazy.filter(\.isRetried).map(\.changeID))
+        for part in ids.parts(of: request, isDone: done.contains, isRetried: retried.contains) {
             for difference in shadow(account).differences(part, results) {
                 record.violate("verdict", "of the reference server: \(difference)")
             }

@@ -124,6 +124,8 @@ extension ChangeResult {
         }
     }
 
+    var isRetried: Bool { if case .retry = verdict { true } else { false } }
+
     var isExpired: Bool {
         if case .rejected(let rejection) = verdict { rejection.code == .expired } else { false }
     }
