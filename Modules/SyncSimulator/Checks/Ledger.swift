@@ -48,6 +48,8 @@ struct Ledger {
     private var creates: Set<String> = []
     /// Keys that an inverse undid, in whatever files.
     private var undone: Set<String> = []
+    /// Records of which a create was given up here, in whatever files.
+    private(set) var everGivenUp: Set<RecordKey> = []
     /// What was taken in, and was not looked for yet in what was sent of who took it in.
     private var unproved: Set<String> = []
     /// The queue when it was looked at last.
@@ -71,6 +73,9 @@ struct Ledger {
         for key in keys where entries[key] != nil {
             fates[key] = fate
             if fate == .undone { undone.insert(key) }
+            if fate == .cancelled || fate == .discarded, let entry = entries[key], entry.operation == .create {
+                everGivenUp.insert(entry.record)
+            }
         }
     }
 

@@ -39,6 +39,8 @@ final class Record: @unchecked Sendable {
     var onVerdicts: ([String], Int) -> Void = { _, _ in }
     /// Whether a change stands in the queues of two living copies of one device.
     var isCommon: (String) -> Bool = { _ in false }
+    /// Whether somebody gave up a create of the record.
+    var isGivenUp: (RecordKey) -> Bool = { _ in false }
     /// Sees each request as it leaves a device.
     var onRequest: (ExchangeRequest, Int) -> Void = { _, _ in }
 

@@ -24,6 +24,7 @@ struct Arguments {
     private var capture: SimulatedCapture?
     private var derives = false
     private var hasHandlers = false
+    private var makesIDs = false
     private var readsByWriter = true
 
     struct Mistake: Error, CustomStringConvertible {
@@ -40,6 +41,7 @@ struct Arguments {
         any of them with [--server model|reference] [--folder PATH] [--readers] [--capture triggers|dirtyFlag|mixed]
                          [--derived]                     the app has derived data, and listens to what changes
                          [--handlers]                    the app has handlers of its own, which are told of each record
+                         [--server-ids]                  the reference server makes its own ids
         simulate --plant [NAME] [--seeds N] [--from S]   plants bugs and looks whether they are found
         """
 
@@ -98,6 +100,7 @@ struct Arguments {
             case "--readers": readsByWriter = false
             case "--derived": derives = true
             case "--handlers": hasHandlers = true
+            case "--server-ids": makesIDs = true
             case "--folder": folder = try word("--folder", "a path")
             case "--server":
                 let what = "model or reference"
@@ -139,6 +142,7 @@ struct Arguments {
         options.capture = capture
         options.derives = derives
         options.hasHandlers = hasHandlers
+        options.makesIDs = makesIDs
         return options
     }
 }

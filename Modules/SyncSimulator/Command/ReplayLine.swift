@@ -29,6 +29,7 @@ struct ReplayLine {
         if let capture = options.capture { words += ["--capture", capture.rawValue] }
         if options.derives { words.append("--derived") }
         if options.hasHandlers { words.append("--handlers") }
+        if options.makesIDs { words.append("--server-ids") }
         if !options.readsByWriter { words.append("--readers") }
         if let folder { words += ["--folder", Self.quoted(folder)] }
         return words.joined(separator: " ")

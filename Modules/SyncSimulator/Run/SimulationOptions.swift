@@ -25,6 +25,8 @@ public struct SimulationOptions: Sendable {
     var derives = false
     /// Whether the app has handlers of its own for all entities (``ToldHandlers``).
     var hasHandlers = false
+    /// Whether the server of all seeds makes its own ids; it is the reference server then.
+    var makesIDs = false
     /// The devices' engines read over the connection that they write with (Decision 180).
     var readsByWriter = true
     /// What the devices' app declares, and what an app declares that is one version behind.
@@ -87,7 +89,7 @@ public struct SimulationOptions: Sendable {
 
     /// A third of the seeds meet the reference server's real core, through the real codec; the others the model server.
     func usesReferenceServer(_ seed: UInt64) -> Bool {
-        server.map { $0 == .reference } ?? (seed % 3 == 0)
+        makesIDs || server.map { $0 == .reference } ?? (seed % 3 == 0)
     }
 
     /// Who knows that the server makes its own ids, as the reference server of three in ten seeds does; `nil` where it takes the
@@ -95,7 +97,8 @@ public struct SimulationOptions: Sendable {
     func naming(_ seed: UInt64) -> IDWaiting? {
         guard usesReferenceServer(seed) else { return nil }
         var chance = SeededGenerator(seed: seed, .naming)
-        return chance.chance(0.3) ? chance.pick([.always, .onceNamed]) : nil
+        let makes = chance.chance(0.3)
+        return makes || makesIDs ? chance.pick([.always, .onceNamed]) : nil
     }
 
     /// The way to the server, with the planted mistake in it where that is its place.

@@ -124,6 +124,19 @@ extension ChangeResult {
         }
     }
 
+    var isKeyReused: Bool {
+        if case .rejected(let rejection) = verdict { rejection.code == .keyReused } else { false }
+    }
+
+    /// Refused, since what it names is not there.
+    var namesNothing: Bool {
+        if case .rejected(let rejection) = verdict {
+            [.notFound, .missingReference].contains(rejection.code)
+        } else {
+            false
+        }
+    }
+
     var isRetried: Bool { if case .retry = verdict { true } else { false } }
 
     var isExpired: Bool {

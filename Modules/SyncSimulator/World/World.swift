@@ -87,6 +87,9 @@ final class World {
         record.onRequest = { [unowned self] request, device in self.saw(request, from: device) }
         record.onVerdicts = { [unowned self] keys, device in self.noteHeard(keys, by: device) }
         record.isCommon = { [unowned self] key in self.clone?.common.contains(key) ?? false }
+        record.isGivenUp = { [unowned self] key in
+            self.ledgers.contains { $0.everGivenUp.contains(key) || $0.gaveUp(key) }
+        }
         record.isWritten = { [unowned self] device, change, field, value in
             self.ledgers[device].names(field, value, in: change.record, upTo: change.sequence)
         }
