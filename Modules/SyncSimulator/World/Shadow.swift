@@ -137,6 +137,9 @@ extension ChangeResult {
         }
     }
 
+    /// The change that this one waits for.
+    var blocker: String? { if case .blocked(let by) = verdict { by } else { nil } }
+
     var isRetried: Bool { if case .retry = verdict { true } else { false } }
 
     var isExpired: Bool {
