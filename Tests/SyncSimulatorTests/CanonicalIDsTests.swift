@@ -61,6 +61,22 @@ import Testing
         #expect(rejection.reference == "b")
     }
 
+    @Test(
+        "A request is told apart behind what was not done under a record's other name; in strict order not behind a retry (seed 54192)"
+    )
+    func parts() {
+        let board = RecordKey("board", "b")
+        var request = ExchangeRequest(
+            cycleID: "c", deviceID: "d", changes: [change(1, of: board), change(2, of: list), change(3, of: named)])
+        func parts(retried: Set<String>) -> [[String]] {
+            ids.parts(of: request, isDone: { _ in false }, isRetried: retried.contains).map { $0.changes.map(\.id) }
+        }
+        #expect(parts(retried: []) == [["k-1", "k-2"], ["k-3"]])
+        #expect(parts(retried: ["k-1"]) == [["k-1", "k-2", "k-3"]])
+        request.isStrict = false
+        #expect(parts(retried: ["k-1"]) == [["k-1", "k-2"], ["k-3"]])
+    }
+
     @Test("Where the server takes the devices' ids, everything stays as it is")
     func same() {
         let none = CanonicalIDs()

@@ -41,6 +41,35 @@ import Testing
         try store.database.close()
     }
 
+    @Test(
+        "Seed 43481: what died under a root that is asked for since shows until the root that it stands under here has told it"
+    )
+    func diedUnderAnother() throws {
+        let bench = try Bench()
+        try bench.sql(
+            """
+            UPDATE sync_clock SET applying = 1;
+            INSERT INTO board (id, name) VALUES ('a', 'A'), ('b', 'B');
+            INSERT INTO list (id, idBoard, name) VALUES ('l', 'a', 'L');
+            INSERT INTO sync_record (entity, id, version) VALUES ('board', 'a', 1), ('board', 'b', 2), ('list', 'l', 3);
+            INSERT INTO sync_meta (key, value) VALUES ('epoch', 'e');
+            UPDATE sync_clock SET applying = 0
+            """)
+        let server = [
+            ServerRecord(key: RecordKey("board", "a"), version: 1, fields: ["name": "A"]),
+            ServerRecord(key: RecordKey("board", "b"), version: 2, fields: ["name": "B"]),
+            ServerRecord(key: RecordKey("list", "l"), version: 5, presence: .deleted, fields: ["idBoard": "b"]),
+        ]
+        func found(_ version: Int64) throws -> Bool {
+            let scopes = #"{"asked":{"board:a":\#(version),"board:b":9}}"#
+            try bench.sql("INSERT OR REPLACE INTO sync_meta (key, value) VALUES ('scopes', '\(scopes)')")
+            return try bench.found(server).contains { $0.contains("list l, dead at 5, still shows") }
+        }
+        #expect(try !found(4))
+        #expect(try found(5))
+        try bench.close()
+    }
+
     @Test("Seeds 7119, 72224: of a verdict that the device never took in, no line is owed")
     func givenUpBeforeItsVerdict() throws {
         let changes = (1...2).map { number in
