@@ -265,8 +265,14 @@ struct Settling {
             } else if try work.merge(change, into: whole(record, db, work, doing: change)) {
                 noteRaised(change.record)
             }
-            if hasHeld, try HeldRecords.find(db, change.record)?.presence == .gone, record.presence == .live {
-                try endLeave(db, work, by: change, named: record.fields)
+            if hasHeld, let held = try HeldRecords.find(db, change.record) {
+                if held.presence == .gone, record.presence == .live {
+                    try endLeave(db, work, by: change, named: record.fields)
+                }
+                // What came before under the server's id may wait for its parent still (seed 74454).
+                if held.presence == .live, held.version > 0, held.version < record.version {
+                    try HeldRecords.forget(db, change.record)
+                }
             }
             works[change.record] = work
         }
