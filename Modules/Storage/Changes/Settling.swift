@@ -269,8 +269,8 @@ struct Settling {
                 if held.presence == .gone, record.presence == .live {
                     try endLeave(db, work, by: change, named: record.fields)
                 }
-                // What came before under the server's id may wait for its parent still (seed 74454).
-                if held.presence == .live, held.version > 0, held.version < record.version {
+                // What came before under the server's id may wait for its parent still, and died since (seed 74454).
+                if held.presence == .live, held.version > 0, record.presence != .live, held.version < record.version {
                     try HeldRecords.forget(db, change.record)
                 }
             }
