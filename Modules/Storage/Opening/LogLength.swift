@@ -13,6 +13,8 @@ final class LogLength: @unchecked Sendable {  // the lock guards the field
 
     private let lock = NSLock()
     private var present = 0
+    /// By which number the log began that was noted last.
+    private var number: UInt32?
     /// Whether this connection may note what becomes of the log: one that was found lost stays noted until a commit has told of it, and
     /// GRDB makes one before.
     private var mayNote: Bool
@@ -38,7 +40,7 @@ final class LogLength: @unchecked Sendable {  // the lock guards the field
             db.sqliteConnection,
             { context, connection, name, pages in
                 guard let context else { return SQLITE_OK }
-                Unmanaged<LogLength>.fromOpaque(context).takeUnretainedValue().note(pages)
+                Unmanaged<LogLength>.fromOpaque(context).takeUnretainedValue().note(pages, connection)
                 // What it cannot do now the next commit does: others may read or be at it.
                 if pages >= LogLength.most {
                     // Tried only: where it fails the log is longer, and the next commit tries again.
@@ -47,47 +49,45 @@ final class LogLength: @unchecked Sendable {  // the lock guards the field
                 }
                 return SQLITE_OK
             }, context)
-        guard let mark else { return }
-        let closing = Unmanaged.passRetained(Closing(mark, self)).toOpaque()
-        // A process may end while the connection that it let go of takes the log in, or between the log's end and the note of it.
-        _ = sqlite3_trace_v2(  // kept: what fails costs a wrong alarm then, no more
-            db.sqliteConnection, UInt32(SQLITE_TRACE_CLOSE),
-            { _, closing, _, _ in
-                if let closing { Unmanaged<Closing>.fromOpaque(closing).takeUnretainedValue().begin() }
-                return 0
-            }, closing)
-        // SQLite lets go of a connection's functions after its files, whoever closed it, and however late.
-        _ = sqlite3_create_function_v2(  // kept: what fails ends the closing at once, and the log is found as it is
-            db.sqliteConnection, "sync_log_closing", 0, SQLITE_UTF8, closing,
-            { context, _, _ in sqlite3_result_null(context) },
-            nil, nil,
-            { closing in
-                guard let closing else { return }
-                Unmanaged<Closing>.fromOpaque(closing).takeRetainedValue().end()
-            })
     }
 
-    /// What SQLite keeps with a connection until that is closed; it is asked from there alone.
-    private final class Closing {
+    /// What is to be noted as a connection closes; `nil` in memory.
+    func closing() -> Closing? { mark.map { Closing($0, self) } }
+
+    /// Notes the closing of one connection, which alone tells it of that.
+    final class Closing {
         private let mark: LogMark
         private let log: LogLength
         /// What was noted as the closing began.
         private var noted: LogMark.Closing?
 
-        init(_ mark: LogMark, _ log: LogLength) { (self.mark, self.log) = (mark, log) }
+        fileprivate init(_ mark: LogMark, _ log: LogLength) { (self.mark, self.log) = (mark, log) }
 
         func begin() { noted = log.lock.withLock { log.mayNote ? mark.noteClosing(log.standing) : nil } }
 
         func end() { if let noted { mark.noteClosed(since: noted) } }
     }
 
-    private func note(_ pages: CInt) {
+    private func note(_ pages: CInt, _ connection: OpaquePointer?) {
+        let begun = mark == nil ? nil : Self.number(of: connection)
         lock.withLock {
-            let begins = present == 0 || present >= Int(pages)
-            present = Int(pages)
+            // Another process may have emptied the log since: a commit of many pages looks then as if that one went on.
+            let begins = present == 0 || present >= Int(pages) || begun != number
+            (present, number) = (Int(pages), begun)
             guard begins else { return }
             if mayNote { mark?.noteBegun(&standing) } else { owesNote = true }
         }
+    }
+
+    /// By which the log in use begins, by SQLite's own handle of it; `nil` where that does not say.
+    private static func number(of connection: OpaquePointer?) -> UInt32? {
+        var log: UnsafeMutablePointer<sqlite3_file>?
+        guard sqlite3_file_control(connection, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log) == SQLITE_OK,
+            let log, let read = log.pointee.pMethods?.pointee.xRead
+        else { return nil }
+        var bytes: UInt32 = 0
+        guard read(log, &bytes, 4, sqlite3_int64(LogMark.place)) == SQLITE_OK else { return nil }
+        return UInt32(bigEndian: bytes)
     }
 
     /// A commit has told of what was found as the file was opened.

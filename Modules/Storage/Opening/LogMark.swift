@@ -28,8 +28,10 @@ struct LogMark {
 
     /// A log may have begun anew so often between two notes, by connections that know nothing of this one.
     private static let restarts: UInt32 = 1 << 16
-    /// The place of the number in the log's header, and the header's length.
-    private static let (place, header) = (off_t(16), off_t(32))
+    /// The place of the number in the log's header.
+    static let place = off_t(16)
+    /// The header's length.
+    private static let header = off_t(32)
     /// Instead of a number, each as long: there is no log, and whatever is found is right.
     private static let (none, any) = ("none....", "any.....")
     /// The length of a note in bytes.

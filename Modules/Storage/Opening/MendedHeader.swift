@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+internal import GRDBSQLite
 
 /// A copy of a corrupt file whose first 100 bytes are those of a sound one, so that the rest can be read (PRC-14).
 ///
@@ -15,7 +16,7 @@ struct MendedHeader {
 
     /// - Returns: `nil` where the header is sound, and the file as long as it says, or where there is nothing behind it.
     init?(of corrupt: String, like db: Database) throws {
-        guard let file = try db.mainFile, let sound = Self.header(of: file), let broken = Self.header(of: corrupt),
+        guard let sound = db.header(Self.length), let broken = Self.header(of: corrupt),
             sound[Self.fixed] != broken[Self.fixed] || Self.isCut(corrupt, broken)
         else { return nil }
         var mended = sound
@@ -57,11 +58,16 @@ struct MendedHeader {
 }
 
 extension Database {
-    /// The file of the main database; `nil` in memory.
-    fileprivate var mainFile: String? {
-        get throws {
-            let file = try String.fetchOne(self, sql: "SELECT file FROM pragma_database_list WHERE name = 'main'")
-            return file.flatMap { $0.isEmpty ? nil : $0 }
-        }
+    /// The first bytes of the file, by SQLite's own handle: who opens the file beside it, and closes it again, takes the locks of all
+    /// connections of this process away, and another process takes the log away under them.
+    /// - Returns: `nil` in memory, and where that many cannot be read.
+    fileprivate func header(_ length: Int) -> Data? {
+        var file: UnsafeMutablePointer<sqlite3_file>?
+        guard sqlite3_file_control(sqliteConnection, "main", SQLITE_FCNTL_FILE_POINTER, &file) == SQLITE_OK,
+            let file, let read = file.pointee.pMethods?.pointee.xRead
+        else { return nil }
+        var bytes = [UInt8](repeating: 0, count: length)
+        guard read(file, &bytes, CInt(length), 0) == SQLITE_OK else { return nil }
+        return Data(bytes)
     }
 }

@@ -16,17 +16,13 @@ enum Opening {
         settings.busyMode = patience.mode
         // iOS ends a process that is suspended while it holds a lock: GRDB then breaks off (PRC-12).
         settings.observesSuspensionNotifications = true
+        let onStatement = configuration.statementHook.map { hook in
+            { @Sendable sql in if breaker.isWatching, !hook(sql) { breaker.breakOff() } }
+        }
         settings.prepareDatabase { db in
             guard !db.configuration.readonly else { return }
             log.watch(db)
-        }
-        if let hook = configuration.statementHook {
-            settings.prepareDatabase { db in
-                guard !db.configuration.readonly else { return }
-                db.trace(options: .statement) { event in
-                    if breaker.isWatching, !hook({ event.description }) { breaker.breakOff() }
-                }
-            }
+            ConnectionTrace(closing: log.closing(), onStatement: onStatement).begin(on: db)
         }
         do {
             if path == ":memory:" { return try DatabaseQueue(configuration: settings) }

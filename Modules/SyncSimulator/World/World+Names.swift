@@ -5,8 +5,8 @@ import SyncCore
 extension World {
     /// The device's files are older ones, or nobody's: its app knows what they say.
     func forgetNames(_ index: Int) {
-        devices[index].names = LocalIDs()
-        _ = devices[index].facts()
+        // What is told again without a look tells no names.
+        devices[index].names = devices[index].facts()?.rows.names ?? LocalIDs()
     }
 
     /// I7: where records have two ids, each stands under one of them, is referred to by that one, and is known by the other.
