@@ -192,7 +192,7 @@ enum FullPass {
     }
 
     /// Makes a record again that is not on the server any more: a row as if the user wrote it now; or, where the row stays for what is
-    /// unsent under it, a create of what it shows.
+    /// unsent under it, a create of what it was, and of what waits of it since.
     /// - Returns: whether anything was written; not where the record is there, or its create waits already.
     static func makeAgain(
         _ db: Database, _ key: RecordKey, _ fields: [String: FieldValue], _ schema: Schema, now: Int64
@@ -208,11 +208,16 @@ enum FullPass {
         guard try Row.fetchOne(db.cachedStatement(sql: create), arguments: [key.entity, key.id]) == nil else {
             return false
         }
+        // The row may show what was given up since, and of the rest nothing (seed 11608).
+        let waiting = Set(try Base.remaining(db, of: key, schema).flatMap(\.fields.keys))
+        let lost = fields.filter { !waiting.contains($0.key) }
+        try RowWriter.applying(db) { _ = try RowWriter(entity).update(db, key.id, lost) }
         // It is made anew: nothing of what the server said before is its base.
         try HeldRecords.forget(db, key)
         try StoredRecord.delete(db, key)
         let found = FoundChange(
-            record: key, operation: .create, fields: row.mapValues { FieldDelta(old: nil, new: $0) })
+            record: key, operation: .create,
+            fields: row.merging(lost) { $1 }.mapValues { FieldDelta(old: nil, new: $0) })
         try FoundChanges.add(db, found, schema, now: now)
         return true
     }

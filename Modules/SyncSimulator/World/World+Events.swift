@@ -217,9 +217,13 @@ extension World {
             for edit in attempt.edits {
                 switch edit {
                 case .insert(entry.record, let fields), .update(entry.record, let fields):
-                    // What was there already is no change of that field.
+                    // What was there already is no change of that field, but by another id (seed 11755 with a server that makes ids).
                     let before = attempt.rows.rows[entry.record] ?? [:]
-                    entry.values = fields.filter { !(before[$0.key] ?? .null).isSame(as: $0.value) }
+                    let renamed = Set(
+                        attempt.rows.renamed.filter { ids.key($0.record) == entry.record }.map(\.field))
+                    entry.values = fields.filter {
+                        renamed.contains($0.key) || !(before[$0.key] ?? .null).isSame(as: $0.value)
+                    }
                     entry.before = before.filter { fields[$0.key] != nil }
                 default: break
                 }

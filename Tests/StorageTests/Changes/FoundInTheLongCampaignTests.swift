@@ -164,6 +164,39 @@ struct FoundInTheLongCampaignTests {
         #expect(try await f.store.position().held == 0)
         #expect(try f.hasCard("n"))
     }
+
+    @Test(
+        "Seed 11608: what history lost, and stays for others while a refused edit of it shows, is made anew as it was",
+        arguments: [false, true])
+    func madeAnewAsItWas(isEdited: Bool) async throws {
+        let schema = try Schema([
+            EntitySchema("board", fields: [.text("name")]),
+            EntitySchema(
+                "list", refusal: .keep, fields: [.text("name"), .parent("idBoard", "board"), .real("pos")]),
+            EntitySchema("card", fields: [.text("name"), .parent("idList", "list")]),
+        ])
+        let f = try Fixture(schema)
+        let board = record("board", "b1", 1, ["name": "Board"])
+        try await f.apply(board, record("list", "l1", 2, ["name": "List", "idBoard": "b1", "pos": 1.0]))
+        try f.sql("UPDATE list SET name = 'Mine' WHERE id = 'l1'")
+        try f.sql("INSERT INTO card (id, name, idList) VALUES ('n', 'N', 'l1')")
+        try await f.store.beginFullPass(epoch: "e-2")
+        let refused = try await f.claim().keys
+        try await f.settle((refused[0], .refused("notFound")), (refused[1], .refused("missingReference")))
+        _ = try await f.store.apply(PageSlice(records: [board], from: 0, checkpoint: 1, epoch: "e-2"))
+        _ = try await f.store.endFullPass(confirmed: true)
+        try #require(try f.text("SELECT name FROM list") == "Mine" && f.int("SELECT count(pos) FROM list") == 0)
+        _ = try await f.store.discard(refused[0])
+        if isEdited { try f.sql("UPDATE list SET name = 'Newer' WHERE id = 'l1'") }
+        #expect(try await f.store.restoreLost() == 1)
+        let name = isEdited ? "Newer" : "List"
+        #expect(try f.text("SELECT name FROM list") == name)
+        #expect(try f.int("SELECT pos FROM list") == 1)
+        #expect(try f.text("SELECT idBoard FROM list") == "b1")
+        let create = try #require(try await f.store.queued().map(\.change).first { $0.operation == .create })
+        #expect(create.record.id == "l1")
+        #expect(create.fields.mapValues(\.new) == ["name": .string(name), "idBoard": "b1", "pos": 1.0])
+    }
 }
 
 extension Fixture {
