@@ -296,6 +296,7 @@ public enum Situation: String, Sendable, Hashable, CaseIterable {
     case crashInTransaction = "a crash inside a transaction"
     case crashBetweenEffectAndAcknowledgement = "a crash between effect and acknowledgement"
     case restart = "a restart"
+    case sameDevice = "a device that opened its files again, and is the same"
     case suspension = "a suspension"
     case offline = "time without a network"
     case clockJump = "a jump of a device's clock"

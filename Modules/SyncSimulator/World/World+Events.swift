@@ -342,9 +342,11 @@ extension World {
             buryTheDead()
         case .restart(let index):
             guard devices[index].process != nil, !devices[index].isDead else { return }
-            devices[index].stop()
-            record.struck("restart")
-            start(index)
+            staysItself(index) {
+                devices[index].stop()
+                record.struck("restart")
+                start(index)
+            }
         case .suspended(let index, let milliseconds):
             guard devices[index].process != nil, !devices[index].isDead else { return }
             devices[index].suspend()
@@ -396,6 +398,20 @@ extension World {
             openSecond(index, for: milliseconds, standing: stands, isKilled: isKilled)
         case .clonedDevice(let index, let rests, let keepsNote): clone(index, rests: rests, keepsNote: keepsNote)
         }
+    }
+
+    /// PRC-19: who closes its files and opens them again, or opens them in another process, too, is the same device.
+    func staysItself(_ index: Int, _ body: () throws -> Void) rethrows {
+        let device = devices[index]
+        let (before, struck) = (device.facts()?.deviceID, device.hook.timesStruck)
+        try body()
+        guard let before, !device.isDead, device.hook.timesStruck == struck, let after = device.facts()?.deviceID else {
+            return
+        }
+        guard before == after else {
+            return record.violate("identity", "device \(index) opened its own files, and takes itself for a copy")
+        }
+        record.cover(.sameDevice)
     }
 
     /// The version of the app that the others have is installed and started.

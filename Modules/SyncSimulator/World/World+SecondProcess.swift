@@ -7,8 +7,10 @@ extension World {
         let device = devices[index]
         guard device.process != nil, !device.isDead, device.second == nil else { return }
         let struck = device.hook.timesStruck
-        let second: SecondProcess
-        do { second = try device.startSecond(standing) } catch {
+        var opened: SecondProcess?
+        do {
+            try staysItself(index) { opened = try device.startSecond(standing) }
+        } catch {
             record.note("device \(index)'s second process did not open")
             let kind = (error as? StoreFailure)?.kind ?? .unexpected
             if !device.isDead,
@@ -18,6 +20,7 @@ extension World {
             }
             return buryTheDead()
         }
+        guard let second = opened else { return }
         record.cover(.secondProcess)
         record.struck("second process")
         let end = SecondProcess.Event.ends(isKilled: isKilled)
