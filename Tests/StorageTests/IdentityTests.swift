@@ -48,6 +48,29 @@ struct IdentityTests {
         #expect(try fixture.store.serverIDs(of: [Self.list]) == [Self.list: "S1"])
     }
 
+    @Test(
+        "OBS-09, IDS-01 who made a record, and who has it under the server's id only, add the same contents up",
+        arguments: [false, true])
+    func contents(isHeld: Bool) async throws {
+        let (fixture, claim) = try await created()
+        try await fixture.settle(
+            (claim.changes[0].change.id, .applied(version: 2_000, overwrote: [:], serverID: "S1")))
+        let other = try Fixture()
+        let version = try #require(try fixture.int("SELECT version FROM sync_record WHERE entity = 'board'"))
+        let board = record("board", "b1", Int64(version), ["name": "B"])
+        let list: [String: FieldValue] = ["name": "L", "idBoard": isHeld ? "b2" : "b1", "pos": 1.0]
+        try await fixture.apply(board, record("list", "l1", 2_000, list))
+        try await other.apply(board, record("list", "S1", 2_000, list))
+        if isHeld {
+            try await fixture.apply(record("list", "l1", 2_001, list))
+            try await other.apply(record("list", "S1", 2_001, list))
+            try #require(try await fixture.store.position().held == 1)
+        }
+        let end: Int64 = isHeld ? 2_001 : 2_000
+        let mine = try #require(try await fixture.store.contentChecksum(at: end))
+        #expect(try await mine == other.store.contentChecksum(at: end))
+    }
+
     @Test("IDS-03 one call gives the local id, which works for ever; an id that is nobody's stays as it is")
     func link() async throws {
         let (fixture, claim) = try await created()

@@ -40,12 +40,16 @@ struct LogBesideOthersTests {
         try await store.close()
     }
 
-    @Test("PRC-15 a store whose statements a test watches is the same device when it was closed and is opened again")
-    func watched() async throws {
+    @Test(
+        "PRC-15 a store whose statements are watched is the same device when it was closed and is opened again",
+        arguments: ["by a test", "by the app"])
+    func watched(by whom: String) async throws {
         let file = try TestFile()
-        let configuration = StoreConfiguration(statementHook: { _ in true })
+        var configuration = StoreConfiguration()
+        if whom == "by a test" { configuration.statementHook = { _ in true } }
         let store = try Store(path: file.path, schema: boardSchema(), configuration: configuration)
         let device = try await store.position().deviceID
+        if whom == "by the app" { try await store.database.writeWithoutTransaction { db in db.trace { _ in } } }
         try await add(store, ["b1"])
         try await store.close()
         let again = try Store(path: file.path, schema: boardSchema(), configuration: configuration)

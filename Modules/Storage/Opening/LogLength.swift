@@ -65,7 +65,11 @@ final class LogLength: @unchecked Sendable {  // the lock guards the field
 
         func begin() { noted = log.lock.withLock { log.mayNote ? mark.noteClosing(log.standing) : nil } }
 
-        func end() { if let noted { mark.noteClosed(since: noted) } }
+        func end() {
+            // Somebody else traces the connection, and this was not told: late is better than never.
+            if noted == nil { begin() }
+            if let noted { mark.noteClosed(since: noted) }
+        }
     }
 
     private func note(_ pages: CInt, _ connection: OpaquePointer?) {

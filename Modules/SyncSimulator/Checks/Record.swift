@@ -343,6 +343,7 @@ public enum Situation: String, Sendable, Hashable, CaseIterable {
     case requestTooLarge = "a request with more changes than the server takes"
     case requestBeforeSettled = "a request that left before the one in front of it was settled"
     case claimPutBack = "changes claimed while a request was under way that failed"
+    case contentsCompared = "contents that were compared with the server's by their checksum"
     case scopeAdded = "a root added to those that a device holds"
     case scopeAddedInFullPass = "a root added while a full pass runs"
     case scopeDroppedWithUnsent = "a root dropped with unsent changes"

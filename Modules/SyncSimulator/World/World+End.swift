@@ -133,6 +133,26 @@ extension World {
         return true
     }
 
+    /// OBS-09: who is in step with the server finds that by its checksum, too.
+    func compareContents() {
+        for device in devices where device.facts()?.queue.isEmpty == true {
+            let index = device.index
+            let sql = "SELECT count(*) FROM sync_event WHERE kind = 'diverged'"
+            let differences = device.read { try Int.fetchOne($0, sql: sql) }
+            settle(index) { process in
+                try await process.store.setContentsCompared(milliseconds: 0)
+                await process.engine.compareContents()
+            }
+            guard synchronize(index) else { continue }
+            if device.read({ try Int.fetchOne($0, sql: sql) }) != differences {
+                record.violate("OBS-09", "device \(index) is in step, and finds other contents on the server")
+            }
+            // One that begins with that, or is no more asked for anything, does so another time.
+            guard settle(index, { try await $0.store.contentsComparedMilliseconds() }) ?? 0 != 0 else { continue }
+            record.cover(.contentsCompared)
+        }
+    }
+
     /// One sync by the user's wish, to its end.
     /// - Returns: whether it came to its end.
     private func synchronize(_ index: Int) -> Bool {

@@ -232,6 +232,7 @@ final class World {
         heal()
         if liveness(), resolve() {
             finalChecks()
+            compareContents()
             isComplete = true
         }
         if !isComplete, record.violations.isEmpty { record.violate("I9", "the seed ended before its final checks") }
