@@ -20,7 +20,8 @@ extension Store {
             guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [number]) else {
                 throw StoreFailure(kind: .notFound, message: "There is no conflict \(number).")
             }
-            let entry = try ConflictEntry(row)
+            var entry = try ConflictEntry(row)
+            entry.record = try IdentityMap.present(db, entry.record)
             try context.deriving(db, now: now) {
                 try Self.restore(db, entry, context, now: now)
                 try Journal.event(
@@ -54,7 +55,7 @@ extension Store {
                 return
             }
             guard case .object(let all) = loser else { throw refuse("it is about no value") }
-            let fields = all.filter { entity.field($0.key) != nil }
+            let fields = try IdentityMap.local(db, all.filter { entity.field($0.key) != nil }, entity)
             let key = entry.record
             if try FullPass.makeAgain(db, key, fields, schema, now: now) { return }
             // Its row is there, of this device's making or of another's: a write of what it says already would be none.

@@ -291,6 +291,33 @@ struct FullPassTests: AskingForRoots {
         #expect(try await f.claim().told == ["update board b10"])
     }
 
+    @Test(
+        "DL-09, IDS-01, seed 113811: what was lost under the server's id comes back under the one that it has here since",
+        arguments: [false, true])
+    func lostAndNamed(isByNumber: Bool) async throws {
+        let f = try Fixture()
+        try await boards(f, 10)
+        try await f.apply(record("list", "S1", 11, ["name": "L", "idBoard": "b10", "pos": 1.0]))
+        try await f.store.beginFullPass(epoch: "e-2")
+        let records = (1...9).map { record("board", "b\($0)", Int64($0), ["name": .string("B\($0)")]) }
+        _ = try await f.store.apply(PageSlice(records: records, from: 0, checkpoint: 9, epoch: "e-2"))
+        _ = try await f.store.endFullPass(confirmed: true)
+        try f.sql("INSERT INTO sync_identity VALUES ('list', 'l1', 'S1'), ('board', 'own', 'b10')")
+        if isByNumber {
+            let lost = try await f.store.conflicts().filter { $0.kind == "lostByServer" }
+            for name in ["board", "list"] {
+                let number = try #require(lost.first { $0.record.entity == name }).number
+                let named = try await f.store.restoreLoser(number)
+                #expect(named == RecordKey(name, name == "board" ? "own" : "l1"))
+            }
+        } else {
+            #expect(try await f.store.restoreLost() == 2)
+        }
+        #expect(try f.text("SELECT idBoard FROM list") == "own")
+        #expect(try f.text("SELECT group_concat(id) FROM list") == "l1")
+        #expect(try f.text("SELECT name FROM board WHERE id = 'own'") == "B10")
+    }
+
     @Test("DL-09 what is lost and stays for what is unsent under it is made anew where it is, and its child follows")
     func lostOverUnsent() async throws {
         for isByNumber in [true, false] {

@@ -151,7 +151,7 @@ enum FullPass {
     /// - Returns: whether it was written.
     private static func restore(_ db: Database, _ entry: Lost, _ context: ApplyContext, now: Int64) throws -> Bool {
         guard let entity = context.schema[entry.key.entity] else { return false }
-        let fields = entry.fields.filter { entity.field($0.key) != nil }
+        let fields = try IdentityMap.local(db, entry.fields.filter { entity.field($0.key) != nil }, entity)
         for field in entity.fields {
             guard let target = field.reference.flatMap({ context.schema[$0.entity] }),
                 case .string(let id)? = fields[field.name]
@@ -253,7 +253,8 @@ enum FullPass {
         let sql = "SELECT number, entity, id, field, mine, theirs FROM sync_conflict WHERE kind = 'lostByServer'"
         return try Row.fetchAll(db, sql: sql).compactMap { row in
             guard let json = row[4] as String? else { return nil }
-            let (key, mine) = (RecordKey(row[1], row[2]), try FieldValue(json: json, maximumDepth: 80))
+            let key = try IdentityMap.present(db, RecordKey(row[1], row[2]))
+            let mine = try FieldValue(json: json, maximumDepth: 80)
             if let field = row[3] as String? {
                 let theirs = try (row[5] as String?).map { try FieldValue(json: $0, maximumDepth: 80) }
                 return Lost(

@@ -36,6 +36,20 @@ enum IdentityMap {
         return try owner(db, target, id).map { .string($0.id) } ?? value
     }
 
+    /// The same for all fields of a record.
+    static func local(
+        _ db: Database, _ fields: [String: FieldValue], _ entity: EntitySchema
+    ) throws -> [String: FieldValue] {
+        var fields = fields
+        for field in entity.fields { fields[field.name] = try fields[field.name].map { try local(db, $0, field) } }
+        return fields
+    }
+
+    /// What this device calls a record that was noted by either id: it may have got one of its own since.
+    static func present(_ db: Database, _ record: RecordKey) throws -> RecordKey {
+        try owner(db, record.entity, record.id) ?? record
+    }
+
     /// What came before this program knew which of its fields are references waits as it was told: it names records by the server's ids.
     static func nameHeld(_ db: Database, _ schema: Schema) throws {
         for entity in schema.entities {
