@@ -3,7 +3,7 @@ internal import GRDBSQLite
 
 /// What SQLite tells of a connection that writes: that it begins to close and is gone, and each statement, where a test asks.
 ///
-/// A connection has one trace: who sets another (`Database.trace` does) hears of what this one was to hear.
+/// A connection has one trace: who sets another (`Database.trace` does) takes the place of this one, which hears of the end only.
 final class ConnectionTrace {
     private let closing: LogLength.Closing?
     private let onStatement: ((() -> String) -> Void)?

@@ -13,7 +13,7 @@ final class LogLength: @unchecked Sendable {  // the lock guards the field
 
     private let lock = NSLock()
     private var present = 0
-    /// By which number the log began that was noted last.
+    /// By which number the log began that the last commit went to.
     private var number: UInt32?
     /// Whether this connection may note what becomes of the log: one that was found lost stays noted until a commit has told of it, and
     /// GRDB makes one before.
