@@ -184,6 +184,39 @@ struct RootsInBetweenTests: AskingForRoots {
         #expect(try f.queued() == 0)
     }
 
+    @Test(
+        "DL-21 seed 162544: an edit from before comes over a record that history lost, and that somebody else made elsewhere since",
+        arguments: [true, false])
+    func madeElsewhere(isHere: Bool) async throws {
+        let f = try await Fixture.twoBoards()
+        try await f.store.setScopes([one])
+        try f.sql("UPDATE card SET name = 'A' WHERE id = 'c1'")
+        let edit = try await f.claim().keys[0]
+        try await f.settle((edit, .refused("forbidden")))
+        try await f.store.beginFullPass(epoch: "e-2")
+        let records = [
+            record("board", "b1", 1, ["name": "Board"]),
+            record("list", "l1", 2, ["name": "List", "idBoard": "b1", "pos": 1.0]),
+        ]
+        try await page(f, records[0], records[1], upTo: 8, epoch: "e-2")
+        _ = try await f.store.endFullPass(confirmed: true)
+        #expect(try await f.store.restoreLost() == 1)
+        let again = try await f.store.retry(edit)
+        let claim = try await f.claim()
+        try #require(claim.told == ["update card c1", "create card c1"])
+        try #require(claim.keys[0] == again)
+        try await f.settle((claim.keys[0], .applied(20)), (claim.keys[1], .refused("idTaken")))
+        #expect(try f.hasCard())
+        _ = try await f.store.discard(claim.keys[1])
+        #expect(try !f.hasCard())
+        if isHere {
+            try await page(f, card("c1", 20, in: "l1"), upTo: 20, epoch: "e-2")
+        } else {
+            try await page(f, upTo: 20, epoch: "e-2")
+        }
+        #expect(try f.hasCard() == isHere)
+    }
+
     @Test("DL-21 DAT-25 a board that does not fit its table goes as roots are first chosen, with what waits for it")
     func brokenWhenRootsAreChosen() async throws {
         let f = try await Fixture.twoBoards()

@@ -26,10 +26,14 @@ enum Base {
     ) -> RecordState {
         // Not even `old` of what waits says what it is by now.
         if let base = stored?.base, base.isAway { return base }
+        // An edit may stand before the create: it was refused, history lost its record, and that was made anew before it went again
+        // (seed 162544).
         let isLive: Bool =
-            if let base = stored?.base { base.isLive } else if let first = changes.first {
-                first.operation != .create
-            } else { row != nil }
+            if let base = stored?.base {
+                base.isLive
+            } else if let first = changes.first(where: { $0.operation != .update }) {
+                first.operation == .delete
+            } else { row != nil || !changes.isEmpty }
         var fields: [String: FieldValue] = [:]
         for field in entity.fields {
             let name = field.name

@@ -238,9 +238,12 @@ struct RecordWork {
         }
     }
 
-    /// Whether an earlier change of the record was sent, and has no verdict yet, or was set aside without one.
+    /// Whether an earlier change of the record was sent, and has no verdict yet, or was set aside without one. One that was refused is
+    /// done by nobody, and no page may come for what was done after it (seed 1287 with `--compare`).
     func hasUncertain(before change: StoredChange) -> Bool {
-        changes.contains { $0.position < change.position && ($0.wasSent || $0.state == .failed) }
+        changes.contains {
+            $0.position < change.position && ($0.state == .failed ? unsure.contains($0.position) : $0.wasSent)
+        }
     }
 
     /// Whether the row shows this change.

@@ -142,7 +142,8 @@ extension Settling {
         try ChangeRows.release(db, blockedBy: change.key)
     }
 
-    /// PROTOCOL.md, *Results*: the record said to be missing is one whose own create waits, or was set aside, here.
+    /// PROTOCOL.md, *Results*: the record said to be missing is one whose own create waits, or was set aside, here. Not one that
+    /// has to wait for earlier changes of that record: one of these may wait for this change, and would come behind it (seed 16766).
     private func waitingCreator(
         _ db: Database, of change: StoredChange, _ reason: SetAsideReason
     ) throws -> String? {
@@ -154,8 +155,11 @@ extension Settling {
                 continue
             }
             let sql = """
-                SELECT key, state, blockedBy FROM sync_change
-                WHERE entity = ? AND id = ? AND operation = 0 AND key <> ? ORDER BY position LIMIT 1
+                SELECT key, state, blockedBy FROM sync_change c
+                WHERE entity = ? AND id = ? AND operation = 0 AND key <> ? AND NOT EXISTS (
+                  SELECT 1 FROM sync_change e
+                  WHERE e.entity = c.entity AND e.id = c.id AND e.position < c.position AND e.state <> 4)
+                ORDER BY position LIMIT 1
                 """
             let statement = try db.cachedStatement(sql: sql)
             if let row = try Row.fetchOne(statement, arguments: [target, missing, change.key]) {

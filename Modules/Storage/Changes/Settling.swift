@@ -174,7 +174,8 @@ struct Settling {
             let isPages = try isLeftToPass(db, change)
             if isUntold(change, work) { untold[change.record] = version }
             if isPages { work.awaitPage() }
-            let isFollowing = work.version == change.baseVersion ?? 0 || raised.contains(change.record)
+            let isFollowing =
+                work.version == change.baseVersion ?? 0 || raised.contains(change.record) || isMadeAnew(change, work)
             let isNext = isFollowing && !isPages && !isLeftOver(work, change)
             // A version that stands for an earlier change, too, is not held before that one has its verdict.
             let raises = isNext && !work.hasUncertain(before: change)
@@ -215,13 +216,20 @@ struct Settling {
         try ChangeRows.release(db, blockedBy: change.key)
     }
 
-    /// Whether an edit brought a record back that was dead by the server's word, on a device that holds chosen roots: it may have been moved out of
-    /// them before it died, and only its page, which comes then, tells where it is (seed 1785).
+    /// Whether a create made a record, just now, where there was only a death. Where the server still knew of that, the page brings what
+    /// came of both; where it had forgotten it, no page does, and the held version would stay that of the death (seed 14074).
+    private func isMadeAnew(_ change: StoredChange, _ work: RecordWork) -> Bool {
+        !isRepeated && change.operation == .create && !work.base.isLive && !work.base.isAway && work.version > 0
+    }
+
+    /// Whether an edit brought a record back that was dead by the server's word, or came over one that a newer history did not have, on a device
+    /// that holds chosen roots: it may have been moved out of them before it died, or made elsewhere since, and only its page, which comes
+    /// then, tells where it is (seeds 1785 and 162544).
     private func isRevivedSomewhere(
         _ db: Database, _ change: StoredChange, _ version: Int64, _ work: RecordWork
     ) throws -> Bool {
-        guard pass == nil, change.operation == .update, !work.base.isLive, !work.base.isAway, work.version > 0,
-            version > work.version, let scopes = try Scopes.read(db)
+        guard pass == nil, change.operation == .update, !work.base.isLive, !work.base.isAway, version > work.version,
+            let scopes = try Scopes.read(db)
         else { return false }
         // What a full pass did not bring is not dead by anybody's word, and is looked for (``StayedRows``).
         let name = change.record.scopeName

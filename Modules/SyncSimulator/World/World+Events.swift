@@ -315,6 +315,12 @@ extension World {
         record.note("device \(index) \(discards ? "discards" : "retries") \(key.suffix(6))")
         let needing = settle(index) { try await $0.store.dependants(of: key) } ?? []
         if discards {
+            let gone = Set([key] + needing)
+            if facts?.queue.contains(where: { gone.contains($0.key) && [2, 5].contains($0.state) }) == true
+                || facts?.refused.contains(key) == false
+            {
+                discardedUndecided.insert(index)
+            }
             let undecided = Set(facts?.queue.filter { $0.state != 4 }.map(\.key) ?? [])
             memories[index].tookNothing(of: needing.filter(undecided.contains))
             guard let keys = settle(index, { try await $0.store.discard(key) }) else {

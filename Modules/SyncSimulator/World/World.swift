@@ -35,6 +35,8 @@ final class World {
     /// Users whose devices others use, by device; devices that died over a wipe.
     var shelves: [Int: Shelf] = [:]
     var unsureWipes: Set<Int> = []
+    /// Devices that discarded a change without knowing whether the server had done it.
+    var discardedUndecided: Set<Int> = []
     /// Processes whose app told them to pause, by device.
     var paused: [Int: Int] = [:]
     /// When the server is itself again.

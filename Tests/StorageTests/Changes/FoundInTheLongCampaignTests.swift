@@ -51,6 +51,46 @@ struct FoundInTheLongCampaignTests {
         #expect(try f.int("SELECT (SELECT count(*) FROM list) + (SELECT count(*) FROM card)") == 0)
     }
 
+    @Test(
+        "Seed 14074: what is made anew where the server forgot the death has the version of its create, if that was done just now",
+        arguments: [false, true])
+    func madeAnewOverAForgottenDeath(isRepeated: Bool) async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.insertCard("n")
+        // A copy of this file had made it, too, and somebody deleted it.
+        try await f.apply(record("card", "n", 9, [:], .deleted))
+        let claim = try await f.claim()
+        try #require(claim.told == ["create card n"])
+        let kind = Settlement.Outcome.Kind.applied(version: 12, overwrote: [:], serverID: nil)
+        let outcome = Settlement.Outcome(changeID: claim.keys[0], kind: kind, isRepeated: isRepeated)
+        _ = try await f.store.settle(Settlement(outcomes: [outcome]), claim: nil)
+        #expect(try f.card("name", "n") != nil)
+        // What was decided once says nothing of now: its page tells.
+        #expect(try f.int("SELECT version FROM sync_record WHERE id = 'n'") == (isRepeated ? 9 : 12))
+    }
+
+    @Test(
+        "Seed 16766: what lacked its parent does not wait for one that is made anew behind an edit that waits for it, too"
+    )
+    func inACircleWithItsParent() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.insertCard("n")
+        let create = try await f.claim().keys[0]
+        try await f.store.write(unit: true) { db in
+            try db.execute(sql: "UPDATE card SET name = 'B' WHERE id = 'n'")
+            try db.execute(sql: "UPDATE list SET name = 'B' WHERE id = 'l1'")
+        }
+        try f.sql("DELETE FROM card")
+        try f.sql("DELETE FROM list")
+        try f.sql("INSERT INTO list (id, name, idBoard, pos) VALUES ('l1', 'Anew', 'b1', 1)")
+        // Somebody has deleted the list, and the server forgot it.
+        try await f.settle((create, .refused("missingReference", reference: "l1")))
+        #expect(try await f.store.failures().map(\.queued.change.id) == [create])
+        #expect(try await f.claim().told == ["delete card c1"])
+    }
+
     @Test("Seed 60843: what a set lost over a create that was decided unknown to us is lost in the create's page, too")
     func expiredBelowASet() async throws {
         let f = try Fixture()

@@ -53,6 +53,8 @@ struct KeptTests {
         try await fixture.settle((claim.keys[0], .applied(9)))
         #expect(try fixture.card("name") == "C")
         #expect(try fixture.card("votes") == "7")
+        // No page tells of it: it follows from what this device sent, and what was refused is no part of it (OBS-09).
+        #expect(try fixture.int("SELECT version FROM sync_record WHERE id = 'c1'") == 9)
         #expect(try await fixture.store.discard(key) == [key])
         #expect(try fixture.card("name") == "C")
         #expect(try fixture.card("votes") == "2")
