@@ -7,12 +7,10 @@ import Testing
 /// Which situations a long run must have reached, by what is synced and with which server.
 @Suite struct ReachableTests {
     private func unreachable(
-        _ entities: [EntitySchema] = SimulationSchema.entities, server: SimulationOptions.Server? = nil,
-        compares: Bool = true
+        _ entities: [EntitySchema] = SimulationSchema.entities, server: SimulationOptions.Server? = nil
     ) throws -> Set<Situation> {
         var options = try SimulationOptions(folder: "", entities: entities)
         options.server = server
-        options.compares = compares
         return Set(Situation.allCases).subtracting(options.reachable)
     }
 
@@ -24,7 +22,6 @@ import Testing
                 .serverCrashAtStatement, .serverCrashAfterCommit, .namedOtherwise, .namedLate, .shownBeforeNamed,
             ])
         #expect(try unreachable(server: .reference) == [.expiredCheckpoint])
-        #expect(try unreachable(compares: false) == [.contentsCompared])
     }
 
     @Test("Entities without references, checks or fields to lack do not reach what needs them")

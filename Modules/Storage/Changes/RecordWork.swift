@@ -239,7 +239,7 @@ struct RecordWork {
     }
 
     /// Whether an earlier change of the record was sent, and has no verdict yet, or was set aside without one. One that was refused is
-    /// done by nobody, and no page may come for what was done after it (seed 1287 with `--compare`).
+    /// done by nobody, and no page may come for what was done after it (seed 1287).
     func hasUncertain(before change: StoredChange) -> Bool {
         changes.contains {
             $0.position < change.position && ($0.state == .failed ? unsure.contains($0.position) : $0.wasSent)

@@ -25,7 +25,6 @@ struct Arguments {
     private var derives = false
     private var hasHandlers = false
     private var makesIDs = false
-    private var compares = false
     private var readsByWriter = true
 
     struct Mistake: Error, CustomStringConvertible {
@@ -43,7 +42,6 @@ struct Arguments {
                          [--derived]                     the app has derived data, and listens to what changes
                          [--handlers]                    the app has handlers of its own, which are told of each record
                          [--server-ids]                  the reference server makes its own ids
-                         [--compare]                     contents are compared by their checksum at the end
         simulate --plant [NAME] [--seeds N] [--from S]   plants bugs and looks whether they are found
         """
 
@@ -103,7 +101,6 @@ struct Arguments {
             case "--derived": derives = true
             case "--handlers": hasHandlers = true
             case "--server-ids": makesIDs = true
-            case "--compare": compares = true
             case "--folder": folder = try word("--folder", "a path")
             case "--server":
                 let what = "model or reference"
@@ -146,7 +143,6 @@ struct Arguments {
         options.derives = derives
         options.hasHandlers = hasHandlers
         options.makesIDs = makesIDs
-        options.compares = compares
         return options
     }
 }

@@ -30,7 +30,6 @@ struct ReplayLine {
         if options.derives { words.append("--derived") }
         if options.hasHandlers { words.append("--handlers") }
         if options.makesIDs { words.append("--server-ids") }
-        if options.compares { words.append("--compare") }
         if !options.readsByWriter { words.append("--readers") }
         if let folder { words += ["--folder", Self.quoted(folder)] }
         return words.joined(separator: " ")

@@ -25,7 +25,6 @@ extension SimulationOptions {
         case .namedOtherwise, .namedLate, .shownBeforeNamed: server != .model
         // The reference server keeps its tombstones for longer than a seed.
         case .expiredCheckpoint: server != .reference
-        case .contentsCompared: compares
         default: true
         }
     }

@@ -27,8 +27,6 @@ public struct SimulationOptions: Sendable {
     var hasHandlers = false
     /// Whether the server of all seeds makes its own ids; it is the reference server then.
     var makesIDs = false
-    /// Whether contents are compared with the server's by their checksum at the end, where it has forgotten no dead record.
-    var compares = false
     /// The devices' engines read over the connection that they write with (Decision 180).
     var readsByWriter = true
     /// What the devices' app declares, and what an app declares that is one version behind.

@@ -137,7 +137,6 @@ extension World {
     ///
     /// Not who discarded what may have been done: a version that may stand for that was not held, and no page comes with it (Limits.md).
     func compareContents() {
-        guard options.compares else { return }
         for device in devices where device.facts()?.queue.isEmpty == true && !discardedUndecided.contains(device.index)
         {
             let index = device.index
