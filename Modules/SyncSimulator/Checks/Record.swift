@@ -307,6 +307,7 @@ public enum Situation: String, Sendable, Hashable, CaseIterable {
     case unreadableDisk = "a read that the disk refused"
     case failedOpening = "an opening at which the disk failed"
     case lockedFile = "a file locked by another process"
+    case loserRestored = "the losing value of a conflict written again"
     case lostRestored = "what history lost on the server sent again"
     case secondProcess = "two processes with one file"
     case leaseTakenOver = "a lease taken over from a process that stood still"

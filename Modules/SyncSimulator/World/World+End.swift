@@ -106,33 +106,6 @@ extension World {
         return record.order.count == done && ends.allSatisfy { $0 }
     }
 
-    /// - Returns: whether a full pass waited for the word.
-    private func confirm(_ index: Int) -> Bool {
-        guard settle(index, { try await $0.store.position().awaitsConfirmation }) == true else {
-            return false
-        }
-        record.cover(.fullPassAwaitsConfirmation)
-        settle(index) { _ = try await $0.store.endFullPass(confirmed: true) }
-        return true
-    }
-
-    /// In half of the seeds the app sends again what history lost on the server.
-    /// - Returns: whether there was anything.
-    private func restoreLost(_ index: Int) -> Bool {
-        let sql = "SELECT count(*) FROM sync_conflict WHERE kind = 'lostByServer'"
-        guard restoresLost, devices[index].read({ try Int.fetchOne($0, sql: sql) ?? 0 }) ?? 0 > 0 else { return false }
-        let known = ledgers[index].entries
-        guard let count = settle(index, { try await $0.store.restoreLost() }), count > 0 else { return false }
-        record.note("device \(index) restores \(count) that were lost")
-        record.cover(.lostRestored)
-        let made = devices[index].read { [ids] in try Ledger.changes($0, above: 0, ids) } ?? []
-        enter(made.filter { known[$0.key] == nil }, of: nil, in: index)
-        // A root that is made again is one that the app makes (seed 2107).
-        holdShownRoots(index)
-        check(index, hasRestored: true)
-        return true
-    }
-
     /// OBS-09: who is in step with the server finds that by its checksum, too.
     ///
     /// Not who discarded what may have been done: a version that may stand for that was not held, and no page comes with it (Limits.md).

@@ -70,7 +70,9 @@ extension World {
         defer { device.usesSecond = false }
         guard device.process != nil, let hand = device.hand, !device.isDead else { return }
         switch step.action {
-        case .syncNow: hand.calls.syncNow(hand)
+        case .syncNow:
+            confirm(index)
+            hand.calls.syncNow(hand)
         case .cancel(let number): cancel(index, number)
         case .retry(let number): repair(index, number, discards: false)
         case .discard(let number): repair(index, number, discards: true)
@@ -309,7 +311,11 @@ extension World {
 
     func repair(_ index: Int, _ number: UInt64, discards: Bool) {
         let facts = devices[index].facts()
-        guard let failed = facts?.failed, !failed.isEmpty else { return }
+        guard let failed = facts?.failed, !failed.isEmpty else {
+            // The same page of the app shows what lost.
+            if discards { restoreLost(index) } else { restoreLoser(index, number) }
+            return
+        }
         if let facts { ledgers[index].noteQueue(facts) }
         let key = failed[Int(number % UInt64(failed.count))].key
         record.note("device \(index) \(discards ? "discards" : "retries") \(key.suffix(6))")
