@@ -62,9 +62,10 @@ struct Invariants {
         }
         /// Whether the row that shows is the one that the change is about: of one that is here as two records, the other one may show
         /// (seeds 46890 and 32475).
-        func isOfRow(_ entry: Ledger.Entry) -> Bool {
-            let written = facts.queue.first { $0.key == ledger.heir(of: entry.key) }?.here ?? entry.record
-            return written == facts.rows.names.key(entry.record)
+        func isOfRow(_ entry: Ledger.Entry) -> Bool { written(by: entry) == facts.rows.names.key(entry.record) }
+        /// What the device calls the record that the change is about.
+        func written(by entry: Ledger.Entry) -> RecordKey {
+            facts.queue.first { $0.key == ledger.heir(of: entry.key) }?.here ?? entry.record
         }
         var found: [(String, String)] = []
         for key in ledger.byRecord.keys.sorted() {
@@ -78,7 +79,9 @@ struct Invariants {
                 continue
             }
             guard let row = facts.rows.rows[key] else {
-                found.append(("I6", "\(key) was written here, is unsent, and does not show"))
+                // The other one was left out of the rows, since its create was not told yet (seed 25568).
+                let isOther = facts.queue.contains { $0.here == key && $0.operation == 0 } && written(by: last) != key
+                if !isOther { found.append(("I6", "\(key) was written here, is unsent, and does not show")) }
                 continue
             }
             // A create says something of every field, also where it names none; so may one of which nobody knows whether it was taken

@@ -81,11 +81,19 @@ struct Ledger {
 
     /// The device's files are older ones: what they hold counts again, and the rest is lost.
     mutating func restored(_ kept: Set<String>) {
-        for key in entries.keys {  // any order
+        // A create is not lost that had gone into what is here: with it the record's life began (seed 206466).
+        let within = absorbed.keys.filter { key in
+            let heir = heir(of: key)
+            return entries[key]?.operation == .create && !kept.contains(key) && kept.contains(heir)
+                && creates.contains(heir)
+        }
+        let heirs = Dictionary(uniqueKeysWithValues: within.map { ($0, heir(of: $0)) })
+        for key in entries.keys where heirs[key] == nil {  // any order
             // What an inverse undid before the backup is undone still, also where it was lost in between (seed 26593).
             fates[key] = !kept.contains(key) ? .lostWithTheDevice : undone.contains(key) ? .undone : nil
             absorbed[key] = nil
         }
+        absorbed = heirs
         unproved = []
         queued = kept
         known = Set(entries.keys)
