@@ -65,8 +65,10 @@ extension Store {
             }
             return try writer.upsert(db, key.id, fields)
         }
-        guard entity.field(field) != nil else { throw refuse("the field “\(field)” is not declared") }
-        guard try writer.update(db, entry.record.id, [field: loser]) else { throw refuse("the record is not here") }
+        guard let declared = entity.field(field) else { throw refuse("the field “\(field)” is not declared") }
+        // What it refers to may have got an id of this device's since.
+        let value = try IdentityMap.local(db, loser, declared)
+        guard try writer.update(db, entry.record.id, [field: value]) else { throw refuse("the record is not here") }
     }
 
     /// How many records the journal says that a server's older history lost, or lost values of (``restoreLost()``), with a number above this.

@@ -56,6 +56,19 @@ import Testing
         #expect(DeltaCalculator().rebase(FieldDelta(old: ["a"], new: .null, rule: .union), onto: ["a", "x"]) == ["x"])
     }
 
+    @Test(
+        "Seed 206739: over what it was written over a union shows what was written, where something was put in again in its old place"
+    )
+    func rebaseUnionInPlace() {
+        let delta = FieldDelta(old: ["a", "c"], new: ["a", "b", "c"], rule: .union)
+        #expect(DeltaCalculator().rebase(delta, onto: ["a", "c"]) == ["a", "b", "c"])
+        #expect(DeltaCalculator().rebase(delta, onto: ["a", "c", "x"]) == ["a", "c", "x", "b"])
+        #expect(DeltaCalculator().rebase(FieldDelta(old: ["a"], new: .null, rule: .union), onto: ["a"]) == [])
+        // What is no set of distinct elements is made one.
+        let twice = FieldDelta(old: ["a"], new: ["a", "b", "b"], rule: .union)
+        #expect(DeltaCalculator().rebase(twice, onto: ["a"]) == ["a", "b"])
+    }
+
     @Test("An unsent union that puts nothing in and takes nothing out leaves what is there, and be it no value")
     func rebaseEmptyUnion() {
         for base: FieldValue in [.null, [], ["x"]] {

@@ -318,6 +318,19 @@ struct FullPassTests: AskingForRoots {
         #expect(try f.text("SELECT name FROM board WHERE id = 'own'") == "B10")
     }
 
+    @Test("IDS-01 a reference that lost comes back under the id that its record has here since")
+    func losingReferenceNamedSince() async throws {
+        let f = try await Fixture.twoLists()
+        try f.sql("UPDATE card SET idList = 'l2' WHERE id = 'c1'")
+        let key = try await f.claim().keys[0]
+        try await f.settle((key, .merged(record("card", "c1", 9, ["name": "Card", "idList": "l1", "pos": 1.0]))))
+        let lost = try #require(try await f.store.conflicts().first { $0.field == "idList" })
+        try f.sql("INSERT INTO list (id, name, idBoard, pos) VALUES ('own', 'L', 'b1', 1)")
+        try f.sql("INSERT INTO sync_identity VALUES ('list', 'own', 'l2')")
+        try await f.store.restoreLoser(lost.number)
+        #expect(try f.card("idList") == "own")
+    }
+
     @Test("DL-09 what is lost and stays for what is unsent under it is made anew where it is, and its child follows")
     func lostOverUnsent() async throws {
         for isByNumber in [true, false] {

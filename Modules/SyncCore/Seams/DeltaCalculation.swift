@@ -56,8 +56,9 @@ public struct LastWriterDeltas: DeltaCalculation {
     }
 
     /// `base` with what the delta put in added and what it took out removed, in order of first putting in; `base` itself, and be it
-    /// no value, where it did neither (decision 176). No value counts as the empty array, as on the server; `nil` where the
-    /// delta's is neither.
+    /// no value, where it did neither (decision 176). Over what it was written over it is what was written: something put in again may
+    /// stand where it stood before, and a server that comes to the same tells of no order (PROTOCOL.md, `union`; seed 206739). No value
+    /// counts as the empty array, as on the server; `nil` where the delta's is neither.
     private static func union(_ delta: FieldDelta, onto base: FieldValue) -> FieldValue? {
         guard let new = delta.new.elements else { return nil }
         let old = (delta.old ?? .null).elements ?? []
@@ -65,6 +66,9 @@ public struct LastWriterDeltas: DeltaCalculation {
         let removed = before.subtracting(after)
         let added = new.filter { !before.contains(SetElement($0)) }
         if removed.isEmpty, added.isEmpty { return base }
+        if after.count == new.count, let present = base.elements, FieldValue.array(present).isSame(as: .array(old)) {
+            return .array(new)
+        }
         var result = (base.elements ?? []).filter { !removed.contains(SetElement($0)) }
         var present = Set(result.map(SetElement.init))
         for element in added where present.insert(SetElement(element)).inserted { result.append(element) }

@@ -106,6 +106,8 @@ public enum PlantedBug: String, Sendable, Hashable, CaseIterable {
     case copyUnnoticed
     /// A device does not notice that the power was gone.
     case powerLossUnnoticed
+    /// Who closes its files does not note that beside them.
+    case closingUnnoted
     /// The server answers before what it did is on the disk, and dies.
     case serverForgetsLastCommit
 
@@ -186,7 +188,9 @@ public enum PlantedBug: String, Sendable, Hashable, CaseIterable {
 
     /// Whether it stands between the engine and its exchange.
     var isInExchange: Bool {
-        sql == nil && ![.serverForgetsLastCommit, .powerLossUnnoticed, .wipeForgotten, .copyUnnoticed].contains(self)
+        sql == nil
+            && ![.serverForgetsLastCommit, .powerLossUnnoticed, .wipeForgotten, .copyUnnoticed, .closingUnnoted]
+                .contains(self)
     }
 }
 

@@ -423,6 +423,14 @@ final class SimulatedDevice {
         if FileManager.default.fileExists(atPath: mark) { try FileManager.default.removeItem(atPath: mark) }
     }
 
+    /// For a planted mistake: beside the files still stands what was noted of their log before they were closed.
+    func stopUnnoted() throws {
+        let mark = folder.databasePath + "-log"
+        let before = FileManager.default.contents(atPath: mark)
+        stop()
+        try before?.write(to: URL(fileURLWithPath: mark))
+    }
+
     // MARK: Standing still
 
     func suspend() {
