@@ -26,6 +26,20 @@ struct FileNameTests {
         }
     }
 
+    @Test("who is refused closes its own descriptor, once: the number may be another file's by the second time")
+    func refusedBesideOthers() async throws {
+        let server = try TestServer()
+        async let lost = Task.detached {
+            var lost = 0
+            for _ in 0..<50_000 where close(open("/dev/null", O_RDONLY)) != 0 { lost += 1 }
+            return lost
+        }.value
+        for _ in 0..<5_000 {
+            #expect(throws: ServiceFailure.self) { try FileLock(path: server.path, given: server.path) }
+        }
+        #expect(await lost == 0)
+    }
+
     @Test("a file that a link promised, made by the server, has one server by the link and by its own name")
     func promised() throws {
         let server = try TestServer()

@@ -132,10 +132,8 @@ private final class PlainClient {
                 connect(socket, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
             }
         }
-        guard code == 0 else {
-            _ = close(socket)
-            throw Failure()
-        }
+        // `deinit` closes it, here, too.
+        guard code == 0 else { throw Failure() }
     }
 
     deinit { _ = close(socket) }

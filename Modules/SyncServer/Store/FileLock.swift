@@ -20,8 +20,8 @@ final class FileLock: Sendable {
             throw .storage(path: lockPath, reason: String(cString: strerror(errno)))
         }
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
+            // `deinit` closes the descriptor, here, too: closed twice it might be somebody else's by then.
             let code = errno
-            _ = close(descriptor)
             if code == EWOULDBLOCK { throw .fileInUse(path: given) }
             throw .storage(path: lockPath, reason: String(cString: strerror(code)))
         }

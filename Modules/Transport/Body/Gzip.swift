@@ -42,10 +42,8 @@ enum Gzip {
         init?() {
             stream = .allocate(capacity: 1)
             stream.initialize(to: z_stream())
-            guard ferry_inflate_init(stream, Gzip.windowBits) == Z_OK else {
-                stream.deallocate()
-                return nil
-            }
+            // `deinit` gives it back, here, too.
+            guard ferry_inflate_init(stream, Gzip.windowBits) == Z_OK else { return nil }
         }
 
         deinit {

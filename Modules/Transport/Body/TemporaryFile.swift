@@ -21,11 +21,8 @@ final class TemporaryFile {
         descriptor = mkstemp(&template)
         guard descriptor >= 0 else { throw Self.failure("create a temporary file") }
         _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
-        guard unlink(template) == 0 else {
-            let failure = Self.failure("take away a temporary file's name")
-            close(descriptor)
-            throw failure
-        }
+        // `deinit` closes it, here, too.
+        guard unlink(template) == 0 else { throw Self.failure("take away a temporary file's name") }
     }
 
     deinit {
