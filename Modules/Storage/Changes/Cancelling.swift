@@ -133,7 +133,7 @@ extension Settling {
             inverse.fields = taken.merging(work.stored?.extra ?? [:]) { known, _ in known }
                 .mapValues { FieldDelta(old: nil, new: $0) }
             // Without its parent it would not show, and be refused or come to nothing.
-            guard try hasParents(db, inverse) else { return nil }
+            guard try hasParents(db, inverse, of: change) else { return nil }
         case .update:
             if let present = try heldInverse(db, of: change) { return present.key }
             guard shown.isLive, !isMadeAnew else { return nil }
@@ -191,12 +191,15 @@ extension Settling {
         return try found.flatMap { try ChangeRows.read(db, position: $0, table.schema) }
     }
 
-    /// Whether the rows are here that the change's new values name as parents.
-    private func hasParents(_ db: Database, _ change: StoredChange) throws -> Bool {
-        for field in table.schema[change.record.entity]?.parents ?? [] {
-            guard let parent = field.reference.flatMap({ table.schema[$0.entity] }),
-                case .string(let id)? = change.fields[field.name]?.new
-            else { continue }
+    /// Whether the rows are here that an inverse's values name as parents, and it names those that the delete took: of what history lost
+    /// only what an edit named may be known (seed 331960).
+    private func hasParents(_ db: Database, _ inverse: StoredChange, of delete: StoredChange) throws -> Bool {
+        for field in table.schema[inverse.record.entity]?.parents ?? [] {
+            guard let parent = field.reference.flatMap({ table.schema[$0.entity] }) else { continue }
+            guard case .string(let id)? = inverse.fields[field.name]?.new else {
+                if case .string? = delete.fields[field.name]?.old { return false }
+                continue
+            }
             if try !RowWriter(parent).exists(db, id) { return false }
         }
         return true

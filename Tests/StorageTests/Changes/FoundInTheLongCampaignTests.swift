@@ -91,6 +91,27 @@ struct FoundInTheLongCampaignTests {
         #expect(try await f.claim().told == ["delete card c1"])
     }
 
+    @Test("Seed 331960: a delete that is taken back makes no record without its parent, where history lost what it was")
+    func undeletedInAnotherHistory() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET name = 'A' WHERE id = 'c1'")
+        _ = try await f.claim()
+        try f.sql("DELETE FROM card WHERE id = 'c1'")
+        try f.sql("DELETE FROM list WHERE id = 'l1'")
+        let claim = try await f.claim()
+        let delete = try #require(claim.changes.first { $0.change.operation == .delete }?.change.id)
+        let unanswered = claim.keys.map { Settlement.Outcome(changeID: $0, kind: .unanswered(attempts: 1)) }
+        _ = try await f.store.settle(Settlement(outcomes: unanswered), claim: nil)
+        try await f.store.beginFullPass(epoch: "e-2")
+        let board = record("board", "b1", 1, ["name": "Board"])
+        _ = try await f.store.apply(PageSlice(records: [board], from: 0, checkpoint: 2, epoch: "e-2"))
+        _ = try await f.store.endFullPass(confirmed: true)
+        _ = try await f.store.cancel(delete)
+        let creates = try await f.store.queued().filter { $0.change.operation == .create }
+        #expect(creates.allSatisfy { $0.change.fields["idList"] != nil })
+    }
+
     @Test("Seed 60843: what a set lost over a create that was decided unknown to us is lost in the create's page, too")
     func expiredBelowASet() async throws {
         let f = try Fixture()
