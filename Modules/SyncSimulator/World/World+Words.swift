@@ -5,6 +5,42 @@ import SyncCore
 
 /// What the app's user says to what the engine noted, or asks.
 extension World {
+    /// Something that was set aside is tried again or given up; where nothing is, what lost is written again.
+    /// - Parameter number: which; those of a device are few.
+    func repair(_ index: Int, _ number: UInt64, discards: Bool) {
+        let facts = devices[index].facts()
+        guard let failed = facts?.failed, !failed.isEmpty else {
+            // The same page of the app shows what lost.
+            if discards { restoreLost(index) } else { restoreLoser(index, number) }
+            return
+        }
+        if let facts { ledgers[index].noteQueue(facts) }
+        let key = failed[Int(number % UInt64(failed.count))].key
+        record.note("device \(index) \(discards ? "discards" : "retries") \(key.suffix(6))")
+        let needing = settle(index) { try await $0.store.dependants(of: key) } ?? []
+        if discards {
+            let gone = Set([key] + needing)
+            if facts?.queue.contains(where: { gone.contains($0.key) && [2, 5].contains($0.state) }) == true
+                || facts?.refused.contains(key) == false
+            {
+                discardedUndecided.insert(index)
+            }
+            let undecided = Set(facts?.queue.filter { $0.state != 4 }.map(\.key) ?? [])
+            memories[index].tookNothing(of: needing.filter(undecided.contains))
+            guard let keys = settle(index, { try await $0.store.discard(key) }) else {
+                return noteUnsure(index, [key] + needing)
+            }
+            ledgers[index].set(.discarded, for: keys)
+            record.cover(.discarded)
+        } else {
+            guard let next = settle(index, { try await $0.store.retry(key) }) else {
+                return noteUnsure(index, [key])
+            }
+            if next != key { ledgers[index].set(.succeeded(by: next), for: [key]) }
+            record.cover(.retried)
+        }
+    }
+
     /// One of the values that lost is written again, whatever the journal says of it.
     /// - Parameter number: which; the entries of a device are few.
     func restoreLoser(_ index: Int, _ number: UInt64) {
