@@ -19,6 +19,8 @@ public enum DeltaCalculationContract {
     private static let samples = [
         delta("a", "b", .lastWriter), delta("a", "b", .check), delta(3, 5, .sum),
         delta(.array(["x", "y"]), .array(["y", "z"]), .union),
+        // Put in again where it stood before: a server that comes to the same tells nothing.
+        delta(.array(["x", "z"]), .array(["x", "y", "z"]), .union),
     ]
 
     private static let replaying: [ContractRule<any DeltaCalculation>] = [
