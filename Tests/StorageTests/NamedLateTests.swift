@@ -236,6 +236,22 @@ struct NamedLateTests {
         #expect(try text("SELECT id || idTwin FROM card WHERE idTwin IS NOT NULL") == ["c7mine"])
     }
 
+    @Test(
+        "IDS-01, seed 32030: what a copy of this file had made there is named by this device's id, once its own create finds it there",
+        arguments: [true, false])
+    func madeByACopy(isTold: Bool) async throws {
+        try await fixture.applyBoard()
+        try fixture.insertCard("mine")
+        // Not in the roots of this device, the card itself would not be told of.
+        if isTold { try await fixture.apply(record("card", "S1", 2_000, ["name": "n", "idList": "l1"])) }
+        try await fixture.apply(record("card", "c7", 2_001, ["name": "Here", "idList": "l1", "idTwin": "S1"]))
+        let keys = try await fixture.claim().keys
+        try await settle(
+            .init(changeID: keys[0], kind: .applied(version: 2_000, overwrote: [:], serverID: "S1")))
+        #expect(try text("SELECT id || idTwin FROM card WHERE idTwin IS NOT NULL") == ["c7mine"])
+        #expect(try text("SELECT id FROM card WHERE id = 'S1'").isEmpty)
+    }
+
     /// An edit of a list that a page has brought by the server's id, too, with a card under it.
     private func asked(_ fixture: Fixture) async throws -> String {
         try await fixture.apply(

@@ -6,7 +6,7 @@ import SyncCore
 /// | the change | what happens |
 /// | --- | --- |
 /// | never sent | it goes at once, with what needs it; if something of that was sent, or a deleted record's parent is not here any more, it is too late |
-/// | sent, without a verdict | an inverse goes after it: a create's is a delete, a delete's a create (where its parents are here, and nobody deleted it again), an update's the values before; what a later change writes again, or a later create makes anew, needs none, nor does a delete whose record's create goes back with it. One that takes a sum or elements back waits for the verdict, and ends with a refusal (Decision 335) |
+/// | sent, without a verdict | an inverse goes after it: a create's is a delete, a delete's a create (where its parents are here, and nobody deleted it again), an update's the values before; what a later change writes again, or a later create makes anew, needs none, nor does a delete whose record's create goes back with it. What was not sent goes out all the same where something that was sent needs it (Decision 490). One that takes a sum or elements back waits for the verdict, and ends with a refusal (Decision 335) |
 /// | being sent now | too late: its fate is the server's |
 /// | set aside | refused: it is discarded, or retried |
 extension ChangeTable {
@@ -66,14 +66,15 @@ extension ChangeTable {
         let closure = try withoutUndone(db, parting.going)
         guard !(closure + parting.staying).contains(where: { $0.state == .uploading }) else { return (.tooLate, []) }
         var settling = Settling(table: self, now: now)
+        let needed = try self.needed(db, closure)
         // What has moved away from what was sent goes on as it is: the inverse comes behind its move.
-        let leaving = parting.only(closure.filter { !$0.wasSent })
+        let leaving = parting.only(closure.filter { !$0.wasSent && !needed.contains($0.position) })
         let unsent = leaving.going + leaving.emptied(schema, isDecided: false)
         for member in unsent { try ChangeNotes.event(db, "cancelled", of: member, now: now) }
         try settling.giveUp(db, leaving, isDecided: false)
         var inverses: [String: String] = [:]
         // The last made is undone first, so that a child goes before its parent.
-        for member in withoutUnmade(closure).reversed() where member.wasSent {
+        for member in withoutUnmade(closure).reversed() where member.wasSent || needed.contains(member.position) {
             inverses[member.key] = try settling.invert(db, member)
         }
         try settling.finish(db)
@@ -82,6 +83,25 @@ extension ChangeTable {
             return (.inverse(inverse), settling.touched)
         }
         return (unsent.isEmpty ? .tooLate : .cancelled(unsent.map(\.key)), settling.touched)
+    }
+
+    /// The places of those that were not sent, but must go before something that was: a create, once refused and written anew, and what
+    /// stands in a unit with it (seed 30323).
+    private func needed(_ db: Database, _ closure: [StoredChange]) throws -> Set<Int64> {
+        let creates = closure.filter { $0.operation == .create && !$0.wasSent }
+        let graph = creates.count > 1 ? try NeedGraph(db, schema) : nil
+        var needed: Set<Int64> = []
+        var units: Set<String> = []
+        for create in creates {
+            let needing = try Dependants(schema: schema, graph: graph).closure(db, of: create)
+            guard needing.contains(where: \.wasSent) else { continue }
+            needed.insert(create.position)
+            if let unit = create.unit { units.insert(unit) }
+        }
+        for member in closure where !member.wasSent && member.unit.map(units.contains) ?? false {
+            needed.insert(member.position)
+        }
+        return needed
     }
 
     /// Without the changes of records that were sent, deleted, and made anew since: that delete takes them back, and must go before the
@@ -149,7 +169,7 @@ extension Settling {
         inverse.schema = table.schema[change.record.entity]?.version ?? change.schema
         inverse.stamp = try ChangeRows.nextStamp(db, now: now)
         inverse.madeAt = now
-        inverse.state = change.state == .blockedAfterSending ? .blocked : .pending
+        inverse.state = change.blockedBy == nil ? .pending : .blocked
         if change.operation == .update, inverse.fields.values.contains(where: { $0.rule == .sum || $0.rule == .union })
         {
             // Whether there is anything to take out again, only the verdict tells (``endInverse(_:of:)``).

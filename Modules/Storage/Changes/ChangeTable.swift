@@ -50,10 +50,11 @@ struct ChangeTable: Sendable {
         }
         if let stamp = settlement.stamp { try Clock.observe(db, stamp) }
         if let schedule = settlement.schedule { try ScheduleCodec.write(db, schedule) }
-        try Meta.raise(db, .highest, to: settlement.outcomes.compactMap(\.kind.version).max())
         var settling = Settling(table: self, now: now)
         try settling.record(db, settlement.outcomes)
         try settling.finish(db)
+        // Only now: a create that was done just now is known by a version above all that was held.
+        try Meta.raise(db, .highest, to: settlement.outcomes.compactMap(\.kind.version).max())
         try markWaiting(db)
         var changes: [QueuedChange] = []
         let behind = try limits == nil ? nil : underWay.flatMap { try Claiming.Behind(db, $0) }

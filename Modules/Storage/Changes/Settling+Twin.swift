@@ -7,7 +7,7 @@ import SyncCore
 /// The verdict says so, and the two become one: this device's id stays, with what the server says of it (NET-01, IDS-01).
 extension Settling {
     /// Keeps the id under which the server holds a record.
-    /// - Parameter isLate: whether it may have been told of before, as another record.
+    /// - Parameter isLate: whether it may have been told of before, as another record, beside what is noted of it here.
     /// - Returns: another record that has this id here, which cannot make way; nothing is kept then.
     mutating func keep(
         _ db: Database, _ serverID: String, of record: RecordKey, isLate: Bool
@@ -27,7 +27,7 @@ extension Settling {
             }
         }
         named.insert(record)
-        if isLate { namedLate[twin] = record }
+        if try isLate || StoredRecord.read(db, twin) != nil { namedLate[twin] = record }
         try adopt(db, twin, as: record)
         return nil
     }

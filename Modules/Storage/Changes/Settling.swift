@@ -126,7 +126,8 @@ struct Settling {
         guard let change = try ChangeRows.read(db, position: position, table.schema) else { return }
         isRepeated = outcome.isRepeated
         // What an older history had under the id that the server gives now may be named here by that (seed 30885).
-        let isLate = outcome.isRepeated || outcome.isSetAside || change.operation != .create || isInOtherHistory
+        var isLate = outcome.isRepeated || outcome.isSetAside || change.operation != .create || isInOtherHistory
+        if !isLate, outcome.givenID != nil { isLate = try isKnown(db, outcome.kind) }
         if outcome.isClamped { try ChangeNotes.event(db, "clamped", of: change, now: now) }
         if let serverID = outcome.givenID, let other = try keep(db, serverID, of: change.record, isLate: isLate) {
             // Done it may be, but under a name that would mix two records up: so it counts as without a verdict.
@@ -141,6 +142,13 @@ struct Settling {
             try setAside(db, change, reason, doubt: staysUncertain ? .shown : .none)
         case .unanswered: break
         }
+    }
+
+    /// Whether a create met a record that was there before: a copy of this file had made it, of which a page may have told since
+    /// (seed 32030).
+    private func isKnown(_ db: Database, _ kind: Settlement.Outcome.Kind) throws -> Bool {
+        guard case .applied(let version?, _, _) = kind else { return true }
+        return try version <= Meta.integer(db, .highest) ?? .max
     }
 
     /// A verdict about a change that was set aside without one: decided after all.

@@ -67,6 +67,59 @@ struct FoundInPartingsTests {
         #expect(next.changes.first?.change.fields["idList"]?.new == "later")
     }
 
+    @Test(
+        "Seed 30323 with the server's ids: what was sent before goes out behind the create that it needs, although both are taken back",
+        arguments: [false, true])
+    func takenBackBehindAnUnsentCreate(asUnit: Bool) async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("INSERT INTO board (id, name) VALUES ('r', 'Refused')")
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('n', 'N', 'r')")
+        try f.insertCard("k", list: "n")
+        let sent = try await f.claim()
+        try #require(sent.told == ["create board r", "create list n", "create card k"])
+        try await f.settle((sent.keys[0], .refused("forbidden")))
+        try f.sql("INSERT INTO board (id, name) VALUES ('later', 'L')")
+        if asUnit {
+            try await f.store.write(unit: true) { db in
+                try db.execute(sql: "UPDATE list SET idBoard = 'later' WHERE id = 'n'")
+                try db.execute(sql: "INSERT INTO list (id, name, idBoard) VALUES ('o', 'O', 'later')")
+            }
+        } else {
+            try f.sql("UPDATE list SET idBoard = 'later' WHERE id = 'n'")
+        }
+        try f.sql("DELETE FROM board WHERE id = 'r'")
+        let claim = try await f.claim()
+        try #require(claim.told == ["create board later"])
+        try await f.settle((claim.keys[0], .unanswered))
+        guard case .inverse = try await f.store.cancel(claim.keys[0]) else {
+            Issue.record("It was sent, so that an inverse takes it back.")
+            return
+        }
+        #expect(try f.int("SELECT count(*) FROM board WHERE id = 'later'") == 0)
+        #expect(try !f.hasCard("k"))
+        let again = try await f.claim()
+        // The board's own inverse may go with it; what is under it waits for it.
+        try #require(again.told.first == "create board later" && again.keys[0] == claim.keys[0])
+        try await f.settle((again.keys[0], .applied(20)))
+        var told: [String] = []
+        var version: Int64 = 21
+        while case let next = try await f.claim(), !next.changes.isEmpty {
+            told += next.told
+            _ = try await f.store.settle(
+                Settlement(
+                    outcomes: next.keys.enumerated().map {
+                        .init(changeID: $1, kind: .applied(version + Int64($0)))
+                    }), claim: nil)
+            version += Int64(next.keys.count)
+        }
+        #expect(told.starts(with: ["create list n", "create card k"]))
+        #expect(told.dropFirst(2).sorted() == ["delete board later", "delete card k", "delete list n"])
+        #expect(try await f.store.queued().isEmpty)
+        #expect(try await f.store.failures().isEmpty)
+        #expect(try f.int("SELECT count(*) FROM list WHERE id IN ('n', 'o')") == 0)
+    }
+
     @Test("Seed 597: a refused list is given up, then the refused unit that made a card in it and edited it: both go")
     func unitOverRefused() async throws {
         let f = try Fixture()
