@@ -350,5 +350,7 @@ public enum Situation: String, Sendable, Hashable, CaseIterable {
     case scopeDroppedWithUnsent = "a root dropped with unsent changes"
     case recordLeft = "a record that moved out of what a device holds"
     case leftWithUnsent = "a record moved out of what a device holds, with an unsent change on it"
+    case hinted = "a hint that somebody listened to"
+    case roundGivenUp = "a sync that was given up when its time was over"
     case fullPassAwaitsConfirmation = "a full pass that waits for the app's word"
 }

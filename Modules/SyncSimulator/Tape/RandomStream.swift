@@ -27,6 +27,10 @@ enum RandomStream: UInt64, CaseIterable {
     case naming = 16
     /// Other processes of an app with the same files.
     case secondProcesses = 17
+    /// How an app asks for a sync.
+    case wishes = 18
+    /// Whether a server tells of what is new, and what becomes of that.
+    case hints = 19
     /// Which device is copied, and when.
     case clones = 31
     /// Disks that fail below SQLite.

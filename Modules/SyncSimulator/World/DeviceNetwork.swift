@@ -13,6 +13,10 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
     /// By the number of the request, counted over the device's whole life.
     var faults: [Int: FaultTape.RequestFault] = [:]
     var isOffline = false
+    /// Nothing goes wrong any more.
+    var isHealed = false
+    /// Hears that the server did something for an account, and its version since.
+    var onDone: (_ account: String, _ version: Int64) -> Void = { _, _ in }
     /// Whose token the device has.
     var account = SimulatedDevice.account
     /// What becomes of every request, while the server is in trouble.
@@ -368,6 +372,9 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
             record.heard(
                 ids.verdicts(answer, of: request), of: ids.request(request), device: device,
                 isOvertaken: isOvertaken(sender))
+            if answer.results.contains(where: { $0.verdict.isDecided && !$0.isDuplicate }) {
+                onDone(sender.account, answer.currentSyncVersion)
+            }
             for result in answer.results
             where result.isDuplicate && unheard.remove(result.changeID) != nil {
                 record.cover(.duplicateAfterLostAnswer)

@@ -85,6 +85,8 @@ final class SimulatedDevice {
         let watch: BreakerWatch
         /// Where the app listens to what the engine changes.
         let told: ToldRows?
+        /// Where the server says that something is new.
+        let hints: SimulatedHints?
 
         /// It stands still.
         func hold() {
@@ -109,13 +111,16 @@ final class SimulatedDevice {
         /// Whether each of them has come back.
         var areOver: Bool { open == 0 }
 
-        /// Calls `syncNow()`, which ends with its cycle, or is cancelled with the process.
-        func syncNow(_ process: Process) {
+        /// Asks for a sync, which comes to its end, or is cancelled with the process.
+        func sync(_ process: Process, _ wish: SyncWish = .now, onEnd: @escaping (CycleEnd?) -> Void = { _ in }) {
+            // Sendable: as this class.
+            nonisolated(unsafe) let onEnd = onEnd
             open += 1
             tasks.append(
                 Task(executorPreference: process.lane) {  // owner: these calls, which `cancel` ends
-                    _ = await process.engine.syncNow()
+                    let end = await wish.perform(process.engine)
                     self.open -= 1
+                    onEnd(end)
                 })
         }
 
@@ -281,8 +286,10 @@ final class SimulatedDevice {
         store.database.add(transactionObserver: CommitFailer(hook, life), extent: .databaseLifetime)
         let stall = StallingClock.Switch()
         let watch = BreakerWatch(patience, clock: executor.clock, record: record)
+        let hints =
+            SimulatedHints.are(in: seed) ? SimulatedHints(network: network, seed: mixed ^ 3) : nil
         let engine = SyncEngine(
-            store: store, exchange: way(to: store, of: number, stall),
+            store: store, exchange: way(to: store, of: number, stall), hints: hints,
             handlers: options.hasHandlers
                 ? self.told.handlers(installed) { [hook] in hook.isDead || life?.isDead == true } : [],
             deltas: options.deltas,
@@ -301,7 +308,7 @@ final class SimulatedDevice {
         }
         return Process(
             store: store, engine: engine, lane: lane, storeLane: storeLane, run: run, box: flag,
-            calls: Calls(), watch: watch, told: told)
+            calls: Calls(), watch: watch, told: told, hints: hints)
     }
 
     /// The way to the server, by which records are named as on this device.

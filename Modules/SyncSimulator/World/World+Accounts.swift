@@ -17,7 +17,7 @@ extension World {
         guard device.account == SimulatedDevice.account, device.process != nil, !device.isDead, !device.isSuspended
         else { return }
         if flushes {
-            if let process = device.process { process.calls.syncNow(process) }
+            if let process = device.process { process.calls.sync(process) }
             let later = FaultTape.TimedFault.signOut(device: index, flushes: false, milliseconds: milliseconds)
             return agenda.add(.fault(later), at: now + 3_000)
         }

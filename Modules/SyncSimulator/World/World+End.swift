@@ -18,6 +18,7 @@ extension World {
             device.network.faults = [:]
             device.network.storm = nil
             device.network.isOffline = false
+            device.network.isHealed = true
             device.network.tokens.signIn()
             device.hook.heal()
             device.unlock()

@@ -72,7 +72,11 @@ extension World {
         switch step.action {
         case .syncNow:
             confirm(index)
-            hand.calls.syncNow(hand)
+            let wish = SyncWish(seed: seed, step: step.number)
+            record.note("device \(index) wishes \(wish)")
+            hand.calls.sync(hand, wish) { [record] end in
+                if wish != .now, end == .cancelled { record.cover(.roundGivenUp) }
+            }
         case .cancel(let number): cancel(index, number)
         case .retry(let number): repair(index, number, discards: false)
         case .discard(let number): repair(index, number, discards: true)
@@ -345,6 +349,7 @@ extension World {
             agenda.add(.resume(device: index), at: now + milliseconds)
         case .offline(let index, let milliseconds):
             devices[index].network.isOffline = true
+            devices[index].endHints()
             agenda.add(.online(device: index), at: now + milliseconds)
         case .clockJump(let index, let milliseconds):
             devices[index].wallClock.advance(milliseconds: milliseconds)

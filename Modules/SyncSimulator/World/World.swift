@@ -148,6 +148,7 @@ final class World {
         ledgers.append(Ledger())
         memories.append(Memory())
         vanishings.append(Vanishings())
+        device.network.onDone = { [unowned self] in self.hint(at: $1, of: $0) }
         device.network.onAnswer = { [unowned self] answer, request, isOvertaken in
             var answer = answer
             // Of what another process has settled meanwhile nobody hears any more.
