@@ -95,6 +95,24 @@ import Testing
     }
 
     @Test(
+        "I11 what is above it went back under a root that is not held: then it may go, though it stood under one that is"
+    )
+    func wentBack() throws {
+        for isBack in [false, true] {
+            let (bench, start) = try seen()
+            var vanishings = start
+            try bench.sql(
+                "INSERT INTO board (id, name) VALUES ('other', 'O');"
+                    + "INSERT INTO sync_meta (key, value) VALUES ('scopes', '{\"asked\":{\"board:b\":4}}')")
+            #expect(try look(&vanishings, bench).isEmpty)
+            if isBack { try bench.sql("UPDATE list SET idBoard = 'other'") }
+            try bench.sql("DELETE FROM card; DELETE FROM sync_change")
+            #expect(try look(&vanishings, bench) == (isBack ? [] : [card]))
+            try bench.close()
+        }
+    }
+
+    @Test(
         "I6 under a sum or a union a record shows the server's value with what is unsent on top, and else the last of both"
     )
     func unsentOverBase() throws {

@@ -73,18 +73,28 @@ struct Vanishings {
         }
     }
 
-    /// Whether it stood under a root that the device does not hold all the time.
+    /// Whether it stood under a root that the device does not hold all the time, or would stand under such a one now: what is above it
+    /// went there, as a move that was refused goes back (seed 36681).
     private func isOut(_ key: RecordKey, _ last: Seen, _ facts: DeviceFacts, _ schema: Schema) -> Bool {
         guard last.scopes != nil || facts.scopes != nil else { return false }
+        guard let before = root(of: key, schema, in: { last.rows.rows[$0] }),
+            let now = root(of: key, schema, in: { facts.rows.rows[$0] ?? last.rows.rows[$0] })
+        else { return true }
+        return ![(last.scopes, before), (facts.scopes, before), (facts.scopes, now)].allSatisfy { scopes, place in
+            scopes.map { $0.asked[place] != nil } ?? true
+        }
+    }
+
+    /// What is above a record, and under nothing; `nil` where something between is not there.
+    private func root(of key: RecordKey, _ schema: Schema, in row: (RecordKey) -> [String: FieldValue]?) -> RecordKey? {
         var place = key
         for _ in 0..<64 {
-            guard let entity = schema[place.entity], last.rows.rows[place] != nil else { return true }
+            guard let entity = schema[place.entity], let fields = row(place) else { return nil }
             guard let field = entity.parents.first, let parent = field.reference?.entity else { break }
-            guard case .string(let id)? = last.rows.rows[place]?[field.name] else { return true }
+            guard case .string(let id)? = fields[field.name] else { return nil }
             place = RecordKey(parent, id)
         }
-        let isHeld = [last.scopes, facts.scopes].allSatisfy { $0.map { $0.asked[place] != nil } ?? true }
-        return !isHeld
+        return place
     }
 
     private func parents(of key: RecordKey, in rows: Rows, _ schema: Schema) -> [RecordKey] {

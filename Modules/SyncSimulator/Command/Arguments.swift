@@ -23,6 +23,7 @@ struct Arguments {
     private var server: SimulationOptions.Server?
     private var capture: SimulatedCapture?
     private var derives = false
+    private var sendsSingly = false
     private var hasHandlers = false
     private var makesIDs = false
     private var readsByWriter = true
@@ -42,6 +43,7 @@ struct Arguments {
                          [--derived]                     the app has derived data, and listens to what changes
                          [--handlers]                    the app has handlers of its own, which are told of each record
                          [--server-ids]                  the reference server makes its own ids
+                         [--single]                      each change goes in a request of its own
         simulate --plant [NAME] [--seeds N] [--from S]   plants bugs and looks whether they are found
         """
 
@@ -101,6 +103,7 @@ struct Arguments {
             case "--derived": derives = true
             case "--handlers": hasHandlers = true
             case "--server-ids": makesIDs = true
+            case "--single": sendsSingly = true
             case "--folder": folder = try word("--folder", "a path")
             case "--server":
                 let what = "model or reference"
@@ -143,6 +146,7 @@ struct Arguments {
         options.derives = derives
         options.hasHandlers = hasHandlers
         options.makesIDs = makesIDs
+        options.sendsSingly = sendsSingly
         return options
     }
 }

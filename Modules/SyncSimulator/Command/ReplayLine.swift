@@ -30,6 +30,7 @@ struct ReplayLine {
         if options.derives { words.append("--derived") }
         if options.hasHandlers { words.append("--handlers") }
         if options.makesIDs { words.append("--server-ids") }
+        if options.sendsSingly { words.append("--single") }
         if !options.readsByWriter { words.append("--readers") }
         if let folder { words += ["--folder", Self.quoted(folder)] }
         return words.joined(separator: " ")

@@ -27,6 +27,8 @@ public struct SimulationOptions: Sendable {
     var hasHandlers = false
     /// Whether the server of all seeds makes its own ids; it is the reference server then.
     var makesIDs = false
+    /// Whether the devices send one change in a request, beside their cycles (``SingleSender``). One process has a file then.
+    var sendsSingly = false
     /// The devices' engines read over the connection that they write with (Decision 180).
     var readsByWriter = true
     /// What the devices' app declares, and what an app declares that is one version behind.

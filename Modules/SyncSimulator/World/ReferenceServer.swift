@@ -90,6 +90,8 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
         do { connection = try self.connection(device, account, tokens) } catch {
             throw ExchangeFailure(kind: .unknown, message: "\(error)")
         }
+        connection.wire.isBusy = true
+        defer { connection.wire.isBusy = false }
         connection.wire.fault = wire
         connection.wire.asked = request
         connection.wire.tokens = tokens
@@ -100,8 +102,11 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
         _ device: Int, _ account: String, _ tokens: DeviceTokens?
     ) throws -> (wire: InProcessHTTP, exchange: BatchExchange) {
         // What is on its way already proves nothing, and has a connection of its own: the device's keeps the device's tokens.
-        let name = "\(device) \(account)\(tokens == nil ? ", on its way" : "")"
-        if let known = connections[name] { return known }
+        var name = "\(device) \(account)\(tokens == nil ? ", on its way" : "")"
+        while let known = connections[name] {
+            guard known.wire.isBusy else { return known }
+            name += ", beside that"
+        }
         let wire = InProcessHTTP { [unowned self] body in
             self.serve(body, account)
         }
@@ -374,6 +379,8 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
 final class InProcessHTTP: HTTPTransport, @unchecked Sendable {
     // Sendable: all of it is used by the one thread that drives the executor.
     private let serve: ([UInt8]) -> (reply: ServerReply, leaves: Bool)
+    /// A request is on its way; another one at the same time takes another connection.
+    var isBusy = false
     /// What becomes of the next answer.
     var fault: FaultTape.WireFault?
     private var last: ServerReply?

@@ -288,8 +288,9 @@ final class SimulatedDevice {
         let watch = BreakerWatch(patience, clock: executor.clock, record: record)
         let hints =
             SimulatedHints.are(in: seed) ? SimulatedHints(network: network, seed: mixed ^ 3) : nil
+        let way = way(to: store, of: number, stall)
         let engine = SyncEngine(
-            store: store, exchange: way(to: store, of: number, stall), hints: hints,
+            store: store, exchange: way, hints: hints,
             handlers: options.hasHandlers
                 ? self.told.handlers(installed) { [hook] in hook.isDead || life?.isDead == true } : [],
             deltas: options.deltas,
@@ -302,8 +303,16 @@ final class SimulatedDevice {
             ids: SeededIDs(seed: mixed ^ 2, start: wallClock.nowMilliseconds), metrics: watch)
         let flag = Flag()
         // `stop` and `bury` cancel it and drive it to its end.
+        let sender =
+            options.sendsSingly ? SingleSender(exchange: way, store: store, ids: SeededIDs(seed: mixed ^ 4)) : nil
         let run = Task(executorPreference: lane) { [record, index] in  // owner: the process
-            do { try await engine.run() } catch { record.violate("engine", "device \(index): \(error)") }
+            await withTaskGroup { group in
+                if let sender {
+                    group.addTask { await engine.uploads.run(sender: engine.noting(sender), gate: engine.gate()) }
+                }
+                do { try await engine.run() } catch { record.violate("engine", "device \(index): \(error)") }
+                group.cancelAll()
+            }
             flag.isSet = true
         }
         return Process(

@@ -127,7 +127,10 @@ final class World {
 
     /// What the tape has, but for what is left out.
     private var used: [FaultTape.Fault] {
-        faults.entries.filter { !options.withoutFaults.contains($0.number) }.map(\.fault)
+        faults.entries.filter { !options.withoutFaults.contains($0.number) }.map(\.fault).filter { fault in
+            guard options.sendsSingly, case .timed(_, .secondProcess) = fault else { return true }
+            return false
+        }
     }
 
     /// A device more, in a folder of its own, with what the tape has for it.

@@ -269,4 +269,23 @@ extension Fixture {
             PageSlice(records: records, from: 0, checkpoint: 8, epoch: Self.epoch, scopes: asked))
         _ = try await store.endFullPass(confirmed: true)
     }
+
+    @Test(
+        "A list was moved under a board that died, and the move is refused: it comes back with its cards",
+        arguments: ["missingReference", "forbidden"])
+    func movedUnderTheDead(code: String) async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try await f.apply(record("board", "b2", 8, ["name": "Other"]))
+        try f.sql("UPDATE list SET idBoard = 'b2' WHERE id = 'l1'")
+        let claim = try await f.claim()
+        try await f.settle((claim.keys[0], .unanswered))
+        try await f.apply(record("board", "b2", 9, [:], .deleted))
+        #expect(try f.hasCard())
+        _ = try await f.claim()
+        try await f.settle((claim.keys[0], .refused(code)))
+        #expect(try f.int("SELECT count(*) FROM board WHERE id = 'b2'") == 0)
+        #expect(try f.int("SELECT count(*) FROM list WHERE id = 'l1' AND idBoard = 'b1'") == 1)
+        #expect(try f.hasCard())
+    }
 }
