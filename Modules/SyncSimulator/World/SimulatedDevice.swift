@@ -112,7 +112,7 @@ final class SimulatedDevice {
         var areOver: Bool { open == 0 }
 
         /// Asks for a sync, which comes to its end, or is cancelled with the process.
-        func sync(_ process: Process, _ wish: SyncWish = .now, onEnd: @escaping (CycleEnd?) -> Void = { _ in }) {
+        func sync(_ process: Process, _ wish: SyncWish = .atOnce, onEnd: @escaping (CycleEnd?) -> Void = { _ in }) {
             // Sendable: as this class.
             nonisolated(unsafe) let onEnd = onEnd
             open += 1

@@ -4,7 +4,7 @@ import SyncTesting
 /// How an app asks its engine for a sync: each way ends otherwise, and some give up what is under way.
 enum SyncWish: Sendable, Hashable {
     /// `syncNow()`.
-    case now
+    case atOnce
     /// `runOnce(deadline:)`, in so many milliseconds.
     case once(milliseconds: Int64)
     /// `sync(for:)`, for so many.
@@ -21,7 +21,7 @@ enum SyncWish: Sendable, Hashable {
         case 0, 1: self = .once(milliseconds: milliseconds)
         case 2, 3: self = .several(milliseconds: milliseconds)
         case 4: self = .background(milliseconds: milliseconds)
-        default: self = .now
+        default: self = .atOnce
         }
     }
 
@@ -30,7 +30,7 @@ enum SyncWish: Sendable, Hashable {
     func perform(_ engine: SyncEngine) async -> CycleEnd? {
         do {
             switch self {
-            case .now: return await engine.syncNow().end
+            case .atOnce: return await engine.syncNow().end
             case .once(let milliseconds): return await engine.runOnce(deadline: .milliseconds(milliseconds)).end
             case .several(let milliseconds):
                 return try await engine.sync(for: .milliseconds(milliseconds)).report.end

@@ -75,7 +75,7 @@ extension World {
             let wish = SyncWish(seed: seed, step: step.number)
             record.note("device \(index) wishes \(wish)")
             hand.calls.sync(hand, wish) { [record] end in
-                if wish != .now, end == .cancelled { record.cover(.roundGivenUp) }
+                if wish != .atOnce, end == .cancelled { record.cover(.roundGivenUp) }
             }
         case .cancel(let number): cancel(index, number)
         case .retry(let number): repair(index, number, discards: false)
