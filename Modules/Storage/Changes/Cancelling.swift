@@ -29,9 +29,10 @@ extension ChangeTable {
         _ db: Database, _ change: StoredChange, now: Int64
     ) throws -> (outcome: CancelOutcome, touched: [RecordKey]) {
         let parting = try Parting(db, of: change, schema)
-        guard !parting.going.contains(where: \.wasSent), !parting.staying.contains(where: { $0.state == .uploading }),
-            try canShow(db, parting.going)
-        else { return (.tooLate, []) }
+        // What has moved away and was sent, as a refused create's child was that waits for this one, would go without it.
+        guard !(parting.going + parting.staying).contains(where: \.wasSent), try canShow(db, parting.going) else {
+            return (.tooLate, [])
+        }
         var settling = Settling(table: self, now: now)
         let going = parting.going + parting.emptied(schema, isDecided: false)
         for member in going { try ChangeNotes.event(db, "cancelled", of: member, now: now) }

@@ -120,6 +120,22 @@ struct FoundInPartingsTests {
         #expect(try f.int("SELECT count(*) FROM list WHERE id IN ('n', 'o')") == 0)
     }
 
+    @Test("What was sent, and has moved away from a create that was not, goes behind it: it is too late to take that back")
+    func movedAwayFromAnUnsentCreate() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('n', 'N', 'b1')")
+        try f.insertCard("k", list: "n")
+        let sent = try await f.claim()
+        try await f.settle((sent.keys[0], .refused("forbidden")))
+        let next = try await f.store.retry(sent.keys[0])
+        try f.sql("UPDATE card SET idList = 'l1' WHERE id = 'k'")
+        #expect(try await f.store.cancel(next) == .tooLate)
+        let claim = try await f.claim()
+        #expect(claim.told == ["create list n", "create card k", "update card k"])
+        #expect(claim.keys[1] == sent.keys[1])
+    }
+
     @Test("Seed 597: a refused list is given up, then the refused unit that made a card in it and edited it: both go")
     func unitOverRefused() async throws {
         let f = try Fixture()
