@@ -120,7 +120,9 @@ struct FoundInPartingsTests {
         #expect(try f.int("SELECT count(*) FROM list WHERE id IN ('n', 'o')") == 0)
     }
 
-    @Test("What was sent, and has moved away from a create that was not, goes behind it: it is too late to take that back")
+    @Test(
+        "What was sent, and has moved away from a create that was not, goes behind it: it is too late to take that back"
+    )
     func movedAwayFromAnUnsentCreate() async throws {
         let f = try Fixture()
         try await f.applyBoard()
