@@ -110,6 +110,32 @@ import Testing
         try bench.close()
     }
 
+    @Test("DAT-05 seed 1244: a page that is read beside the edit may bring what it revived: then nobody notes that")
+    func revivedBeforeItWasToldSo() throws {
+        for readsBeside in [false, true] {
+            let bench = try Bench()
+            var edit = change(1, .update)
+            edit.baseVersion = 12
+            var memory = Memory(readsBeside: readsBeside)
+            memory.read([ServerRecord(key: edit.record, version: 12, presence: .deleted)])
+            memory.sends(new: [edit.id])
+            let verdict = Verdict.applied(version: 15, overwrote: [:], serverID: nil)
+            memory.heard(
+                ExchangeAnswer(
+                    dataset: "d", epoch: "e", currentSyncVersion: 15, hasMore: false,
+                    results: [ChangeResult(changeID: edit.id, verdict: verdict)], page: ArrayPage([])),
+                of: ExchangeRequest(cycleID: "c", deviceID: "a", lastSyncVersion: 0, changes: [edit]))
+            memory.read([ServerRecord(key: edit.record, version: 15, presence: .live)])
+            let missing = try bench.store.database.read {
+                var parsed: [String: FieldValue] = [:]
+                return try memory.missingLines(
+                    $0, DeviceFacts($0, bench.schema, &parsed), sent: [edit.id: edit], made: [])
+            }
+            #expect(missing.filter { $0.contains("revived") }.count == (readsBeside ? 0 : 1))
+            try bench.close()
+        }
+    }
+
     @Test(
         "DAT-05 seeds 31335, 28178: a verdict's record counts in its place among the verdicts, and not below what was read",
         arguments: [true, false])

@@ -23,9 +23,14 @@ struct Memory {
     /// Keys that were sent for the first time in the request that is under way, and edits that brought a record back
     /// (DAT-05).
     private var new: Set<String> = []
-    private var revivals: Set<String> = []
+    private var revivals: [String: RecordKey] = [:]
+    /// Pages are read beside requests with changes: one may bring what an edit revived before the edit's own verdict is taken in (seed
+    /// 1244 with `--single`).
+    private let readsBeside: Bool
     /// Stamps of pages that were heard, by what the checkpoint is once they are applied.
     private var stamps: [(epoch: String, version: Int64, stamp: Stamp)] = []
+
+    init(readsBeside: Bool = false) { self.readsBeside = readsBeside }
 
     /// An answer came through to the engine.
     mutating func heard(_ answer: ExchangeAnswer, of request: ExchangeRequest) {
@@ -50,7 +55,11 @@ struct Memory {
 
     /// The device reads these records of a page; those of verdicts come with their answer (``heard(_:of:)``).
     mutating func read(_ records: some Sequence<ServerRecord>) {
-        for record in records { note(record) }
+        for record in records {
+            note(record)
+            guard readsBeside, record.presence == .live else { continue }
+            revivals = revivals.filter { $0.value != record.key }
+        }
     }
 
     private mutating func note(_ record: ServerRecord) {
@@ -78,13 +87,13 @@ struct Memory {
             if change.operation == .update, new.contains(change.id), change.baseVersion == dead, version != nil,
                 !result.isDuplicate
             {
-                revivals.insert(change.id)
+                revivals[change.id] = change.record
             }
         }
     }
 
     /// The device's files are older ones.
-    mutating func restored() { self = Memory() }
+    mutating func restored() { self = Memory(readsBeside: readsBeside) }
 
     /// The device had not taken the verdicts of these changes in: it died over the answer, or nothing could be written. The app gives
     /// the changes up, or they are asked again, or wait still as the next process finds them. Of what the verdicts said there will be no
@@ -93,7 +102,7 @@ struct Memory {
         for key in keys {
             owed[key] = nil
             clamped.remove(key)
-            revivals.remove(key)
+            revivals[key] = nil
         }
     }
 
@@ -183,7 +192,7 @@ struct Memory {
                 db.cachedStatement(sql: "SELECT kind FROM sync_event WHERE key = ?"), arguments: [key])
             let events = Set(kinds)
             let revived = kinds.filter { $0 == "revived" }.count
-            let isRevival = revivals.remove(key) != nil
+            let isRevival = revivals.removeValue(forKey: key) != nil
             if revived > (change.operation == .update ? 1 : 0) || isRevival && revived == 0 {
                 found.append("\(key): \(revived) events “revived” of the \(change.operation)")
             }

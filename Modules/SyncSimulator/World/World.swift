@@ -93,7 +93,10 @@ final class World {
             self.ledgers.contains { $0.everGivenUp.contains(key) || $0.gaveUp(key) }
         }
         record.isWritten = { [unowned self] device, change, field, value in
-            self.ledgers[device].names(field, value, in: change.record, upTo: change.sequence)
+            // A create that moved away from what was given up says what the row says, and an edit takes it up under its key (seed 282277).
+            let isParent = self.options.schema[change.record.entity]?.field(field)?.reference?.isParent ?? false
+            let last = change.operation == .create && isParent ? Int64.max : change.sequence
+            return self.ledgers[device].names(field, value, in: change.record, upTo: last)
         }
     }
 
@@ -149,7 +152,7 @@ final class World {
         device.install(schema)
         devices.append(device)
         ledgers.append(Ledger())
-        memories.append(Memory())
+        memories.append(Memory(readsBeside: options.sendsSingly))
         vanishings.append(Vanishings())
         device.network.onDone = { [unowned self] in self.hint(at: $1, of: $0) }
         device.network.onAnswer = { [unowned self] answer, request, isOvertaken in
