@@ -24,6 +24,7 @@ struct Arguments {
     private var capture: SimulatedCapture?
     private var derives = false
     private var sendsSingly = false
+    private var movesMuch = false
     private var hasHandlers = false
     private var makesIDs = false
     private var readsByWriter = true
@@ -44,6 +45,7 @@ struct Arguments {
                          [--handlers]                    the app has handlers of its own, which are told of each record
                          [--server-ids]                  the reference server makes its own ids
                          [--single]                      each change goes in a request of its own
+                         [--roots]                       devices hold parts of the account, and much moves between them
         simulate --plant [NAME] [--seeds N] [--from S]   plants bugs and looks whether they are found
         """
 
@@ -104,6 +106,7 @@ struct Arguments {
             case "--handlers": hasHandlers = true
             case "--server-ids": makesIDs = true
             case "--single": sendsSingly = true
+            case "--roots": movesMuch = true
             case "--folder": folder = try word("--folder", "a path")
             case "--server":
                 let what = "model or reference"
@@ -147,6 +150,7 @@ struct Arguments {
         options.hasHandlers = hasHandlers
         options.makesIDs = makesIDs
         options.sendsSingly = sendsSingly
+        options.movesMuch = movesMuch
         return options
     }
 }

@@ -19,7 +19,8 @@ public enum Shrinker {
         var best = options
         var left = tries
         let workload = WorkloadTape(seed: seed)
-        let faults = FaultTape(seed: seed, devices: workload.devices, duration: workload.duration)
+        let faults = FaultTape(
+            seed: seed, devices: workload.devices, duration: workload.duration, movesMuch: options.movesMuch)
 
         func fails(_ candidate: SimulationOptions) throws -> Bool {
             guard left > 0 else { return false }

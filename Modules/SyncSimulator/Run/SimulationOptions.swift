@@ -29,6 +29,8 @@ public struct SimulationOptions: Sendable {
     var makesIDs = false
     /// Whether the devices send one change in a request, beside their cycles (``SingleSender``). One process has a file then.
     var sendsSingly = false
+    /// Whether devices hold parts of the account in each seed, and much is moved between them.
+    var movesMuch = false
     /// The devices' engines read over the connection that they write with (Decision 180).
     var readsByWriter = true
     /// What the devices' app declares, and what an app declares that is one version behind.

@@ -125,7 +125,8 @@ public struct FaultTape: Sendable {
     public let entries: [Entry]
 
     /// The tape of a seed for so many devices: a random subset of all kinds, at random rates.
-    public init(seed: UInt64, devices: Int, duration: Int64) {
+    /// - Parameter movesMuch: devices hold parts of the account in each seed, and much is moved between them.
+    public init(seed: UInt64, devices: Int, duration: Int64, movesMuch: Bool = false) {
         var chance = SeededGenerator(seed: seed, .faults)
         var faults: [Fault] = []
         let requestRate = [0, 0.1, 0.25, 0.5][chance.below(4)]
@@ -148,7 +149,7 @@ public struct FaultTape: Sendable {
         faults += Self.serverFaults(seed)
         faults += Self.powerFaults(seed, devices, duration)
         faults += Self.accountFaults(seed, devices, duration)
-        faults += Self.scopeFaults(seed, devices, duration)
+        faults += Self.scopeFaults(seed, devices, duration, movesMuch)
         faults += Self.lateArrivals(seed, devices)
         faults += StormTape(seed: seed, duration: duration).faults
         faults += Self.cloneFaults(seed, devices, duration)

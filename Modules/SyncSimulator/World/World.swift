@@ -56,7 +56,8 @@ final class World {
 
     init(seed: UInt64, options: SimulationOptions) throws {
         workload = WorkloadTape(seed: seed)
-        faults = FaultTape(seed: seed, devices: workload.devices, duration: workload.duration)
+        faults = FaultTape(
+            seed: seed, devices: workload.devices, duration: workload.duration, movesMuch: options.movesMuch)
         var options = options.varied(by: seed, choosesRoots: faults.choosesRoots)
         // Which reads come to the disk depends on who reads.
         if faults.hasFailingDisks { options.readsByWriter = true }

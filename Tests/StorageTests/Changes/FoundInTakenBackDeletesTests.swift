@@ -111,4 +111,29 @@ struct FoundInTakenBackDeletesTests {
         #expect(try f.hasCard("n"))
         #expect(try await f.store.position().held == 0)
     }
+
+    @Test(
+        "Seed 2400 with roots and the server's ids: a delete of what was decided, nobody knows how, is taken back: it goes unless a page brings it",
+        arguments: [true, false])
+    func deletedWhileNobodyKnows(isThere: Bool) async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('n', 'N', 'b1')")
+        try f.insertCard("k", list: "n")
+        let sent = try await f.claim()
+        try await f.settle((sent.keys[0], .refused("expired")), (sent.keys[1], .unanswered))
+        try #require(try f.int("SELECT count(*) FROM list WHERE id = 'n'") == 1)
+        try f.sql("DELETE FROM list WHERE id = 'n'")
+        let key = try #require(try await f.store.queued().last { $0.change.record.entity == "list" }?.change.id)
+        guard case .cancelled = try await f.store.cancel(key) else {
+            Issue.record("It was never sent.")
+            return
+        }
+        if isThere { try await f.apply(record("list", "n", 9, ["name": "N", "idBoard": "b1"])) }
+        let rest = try await f.claim()
+        try await f.settle((rest.keys[0], .refused("missingReference")))
+        try await f.drain()
+        #expect(try f.int("SELECT count(*) FROM list WHERE id = 'n'") == (isThere ? 1 : 0))
+        #expect(try await f.store.held().isEmpty)
+    }
 }
