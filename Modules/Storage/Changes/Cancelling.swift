@@ -67,7 +67,9 @@ extension ChangeTable {
         let closure = try withoutUndone(db, parting.going)
         guard !(closure + parting.staying).contains(where: { $0.state == .uploading }) else { return (.tooLate, []) }
         var settling = Settling(table: self, now: now)
-        let needed = try self.needed(db, closure)
+        // Nearly always nothing else was sent, and nothing is to be looked for.
+        let isAlone = !(parting.going + parting.staying).contains { $0.wasSent && $0.position != change.position }
+        let needed = try isAlone ? [] : self.needed(db, closure)
         // What has moved away from what was sent goes on as it is: the inverse comes behind its move.
         let leaving = parting.only(closure.filter { !$0.wasSent && !needed.contains($0.position) })
         let unsent = leaving.going + leaving.emptied(schema, isDecided: false)
