@@ -119,6 +119,69 @@ struct ServerIDTests {
         try FileManager.default.removeItem(at: folder)
     }
 
+    @Test("IDS-01 each request of a row that waits for names takes its page in: nothing is told twice")
+    func pages() async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("ids-\(UUID().uuidString)")
+        let service = try service(in: folder)
+        let http = ServiceHTTP(service)
+        let a = try device(http, seed: 1)
+        #expect(try await a.engine.sync(for: .seconds(3_600)).isInStep)
+        try await a.write("INSERT INTO board (id, name) VALUES ('b-1', 'Garden')")
+        for number in 1...6 {
+            try await a.write("INSERT INTO list (id, name, idBoard) VALUES ('l-\(number)', 'L', 'b-1')")
+            try await a.write("INSERT INTO card (id, name, pos, idList) VALUES ('c-\(number)', 'C', 1, 'l-\(number)')")
+        }
+        let summary = try await a.engine.sync(for: .seconds(3_600))
+        #expect(summary.isInStep)
+        // One board, six times a list with the card of the list before, and the last card.
+        let pushes = http.requests.filter { $0.contains("changeID") }
+        #expect(pushes.count == 8)
+        let checkpoints = pushes.compactMap { body in
+            body.split(separator: "\"lastSyncVersion\":").last.flatMap { Int64($0.prefix { $0.isNumber }) }
+        }
+        #expect(checkpoints.count == 8 && zip(checkpoints.dropFirst(), checkpoints.dropFirst(2)).allSatisfy { $0 < $1 })
+        // Of thirteen records each comes once, the last one not at all.
+        #expect(summary.report.received <= 13)
+        try await a.end()
+        try service.close()
+        try FileManager.default.removeItem(at: folder)
+    }
+
+    @Test("IDS-01 what was claimed and never left is as it was before, unless a newer claim has it by then")
+    func leftOut() async throws {
+        let device = try Device(ScriptedExchange([]), seed: 1)
+        try await device.write("INSERT INTO board (id, name) VALUES ('b-1', 'Garden')")
+        try await device.write("INSERT INTO list (id, name, idBoard) VALUES ('l-1', 'L', 'b-1')")
+        let queue = UploadQueue(log: device.store)
+        guard case .batch(let first) = try await queue.take(urgency: .user) else {
+            Issue.record("Both may go.")
+            return
+        }
+        let verdict = Verdict.applied(version: 1, overwrote: [:], serverID: "S1")
+        let results = [ChangeResult(changeID: first.changes[0].change.id, verdict: verdict)]
+        let next = try await queue.settle(
+            first, results: results, sent: 1, stamp: nil, backoffSeconds: nil, urgency: .user)
+        guard case .batch(let second) = next else {
+            Issue.record("The list may go.")
+            return
+        }
+        #expect(second.changes.map(\.change.record) == [RecordKey("list", "l-1")])
+        #expect(second.changes.map(\.wasSent) == [false])
+        // An answer to the older claim comes late: the list is under way by now.
+        _ = try await queue.settle(first, results: [], sent: 0, stamp: nil, backoffSeconds: nil, urgency: .user)
+        #expect(try await device.store.queued().map(\.state) == [.uploading])
+        // Not sent in the second try either, it is not known whether the first was done.
+        _ = try await queue.settle(second, results: [], stamp: nil, backoffSeconds: nil, urgency: .routine)
+        guard case .batch(let third) = try await queue.take(urgency: .user) else {
+            Issue.record("The list may go again.")
+            return
+        }
+        #expect(third.changes.map(\.wasSent) == [true])
+        _ = try await queue.settle(third, results: [], sent: 0, stamp: nil, backoffSeconds: nil, urgency: .routine)
+        #expect(try await device.store.queued().map(\.state) == [.uncertain])
+        try await device.end()
+    }
+
     @Test("IDS-01, NET-01 the answer that named a record was lost, and what was done with the record since did not win")
     func lostName() async throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("ids-\(UUID().uuidString)")

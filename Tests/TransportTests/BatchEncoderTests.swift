@@ -118,6 +118,16 @@ struct BatchEncoderTests {
         #expect(http.requests.isEmpty)
     }
 
+    @Test("QUE-15 what does not fit into a request is told to have stayed here", arguments: [1, 2])
+    func leftOut(changes: Int) async throws {
+        let http = ScriptedHTTP([.of(200, Sample.answer())])
+        var options = Sample.patient
+        options.request = BatchLimits(changes: changes)
+        let exchange = try Sample.exchange(http, options: options)
+        let request = Sample.request((1...2).map { Sample.change($0) })
+        #expect(try await exchange.exchange(request).sentCount == (changes == 1 ? 1 : nil))
+    }
+
     @Test("a value that JSON cannot say blames no other change")
     func notANumber() throws {
         let bad = Sample.change(1, fields: ["a": FieldDelta(old: nil, new: .double(.nan))])

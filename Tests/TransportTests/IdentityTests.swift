@@ -75,21 +75,20 @@ struct IdentityTests {
         let list = Self.change(1, .create, "list", "l-1")
         let other = Self.change(2, .create, "list", "l-2")
         let card = Self.change(3, .create, "card", "c-1", ["idList": FieldDelta(old: nil, new: "l-1")])
-        _ = try await exchange.exchange(
-            ExchangeRequest(cycleID: "1", deviceID: "device", changes: [list, other, card]))
-        _ = try await exchange.exchange(
-            ExchangeRequest(
-                cycleID: "2", deviceID: "device", changes: [list, Self.change(4, .update, "list", "l-1")]))
+        var counts: [Int?] = []
+        func ask(_ id: String, _ changes: [Change]) async throws {
+            let request = ExchangeRequest(cycleID: id, deviceID: "device", changes: changes)
+            counts.append(try await exchange.exchange(request).sentCount)
+        }
+        try await ask("1", [list, other, card])
+        try await ask("2", [list, Self.change(4, .update, "list", "l-1")])
         var (first, second) = (list, card)
         first.unit = "u"
         second.unit = "u"
-        _ = try await exchange.exchange(
-            ExchangeRequest(cycleID: "3", deviceID: "device", changes: [first, second]))
+        try await ask("3", [first, second])
         second.unit = "v"
-        _ = try await exchange.exchange(
-            ExchangeRequest(
-                cycleID: "4", deviceID: "device",
-                changes: [list, Self.change(5, .create, "list", "l-5", unit: "v"), second]))
+        try await ask("4", [list, Self.change(5, .create, "list", "l-5", unit: "v"), second])
+        #expect(counts == [2, 1, nil, 1])
         #expect(seen.requests.map { $0.changes.map(\.sequence) } == [[1, 2], [1], [1, 3], [1]])
     }
 

@@ -257,8 +257,8 @@ extension SyncEngine {
             isPullOwed = false
             report.count(answer.results)
             take = try await queue.settle(
-                claim, results: answer.results, stamp: answer.stamp, backoffSeconds: answer.backoffSeconds,
-                urgency: urgency)
+                claim, results: answer.results, sent: answer.sentCount, stamp: answer.stamp,
+                backoffSeconds: answer.backoffSeconds, urgency: urgency)
             await tellDecided(claim, answer.results)
             try await tellApplied()
         } else {
@@ -329,11 +329,11 @@ extension SyncEngine {
             && !position.awaitsConfirmation
     }
 
-    /// Whether each change that was sent has its verdict.
+    /// Whether each change that went has its verdict.
     private static func isWhole(_ answer: ExchangeAnswer, of claim: Claim?) -> Bool {
         guard let claim, !claim.changes.isEmpty else { return true }
         let decided = Set(answer.results.lazy.map(\.changeID))
-        return claim.changes.allSatisfy { decided.contains($0.change.id) }
+        return claim.changes.prefix(answer.sentCount ?? .max).allSatisfy { decided.contains($0.change.id) }
     }
 
     func request(for position: SyncPosition, _ claim: Claim?, limit: Int) async throws(StoreFailure)

@@ -88,6 +88,9 @@ public struct ExchangeAnswer: Sendable {
     public var backoffSeconds: Double?
     /// At most one for each change sent, and none for others; one that is missing means: outcome unknown.
     public var results: [ChangeResult]
+    /// How many of the request's changes went, from the first on; `nil` for all. The others never left this device: what did not fit, or
+    /// has to wait until the server has named a record that they need.
+    public var sentCount: Int?
     /// The changed records in version order.
     public var page: any RecordPage
     /// Bytes on the wire, for figures: request and answer bodies as they were sent.
@@ -97,8 +100,8 @@ public struct ExchangeAnswer: Sendable {
     public init(
         dataset: String? = nil, epoch: String, currentSyncVersion: Int64, hasMore: Bool = false,
         serverTimeMilliseconds: Int64? = nil, stamp: Stamp? = nil, oldestVersion: Int64? = nil, checksum: String? = nil,
-        backoffSeconds: Double? = nil, results: [ChangeResult] = [], page: any RecordPage, bytesSent: Int = 0,
-        bytesReceived: Int = 0
+        backoffSeconds: Double? = nil, results: [ChangeResult] = [], sentCount: Int? = nil, page: any RecordPage,
+        bytesSent: Int = 0, bytesReceived: Int = 0
     ) {
         self.dataset = dataset
         self.epoch = epoch
@@ -110,6 +113,7 @@ public struct ExchangeAnswer: Sendable {
         self.checksum = checksum
         self.backoffSeconds = backoffSeconds
         self.results = results
+        self.sentCount = sentCount
         self.page = page
         self.bytesSent = bytesSent
         self.bytesReceived = bytesReceived

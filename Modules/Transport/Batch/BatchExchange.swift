@@ -105,7 +105,6 @@ public struct BatchExchange: Exchange {
             batch = try BatchEncoder(limits: options.request).encode(request)
         }
         var sent = request
-        // What did not fit has no verdict in the answer, as the contract has it for an unknown outcome.
         sent.changes.removeLast(request.changes.count - batch.count)
         let answer: Answer
         do throws(HTTPFailure) {
@@ -113,7 +112,9 @@ public struct BatchExchange: Exchange {
         } catch {
             throw ExchangeFailure(error)
         }
-        return try judge(answer, for: sent)
+        var judged = try judge(answer, for: sent)
+        if sent.changes.count < request.changes.count { judged.sentCount = sent.changes.count }
+        return judged
     }
 
     public func close() async {

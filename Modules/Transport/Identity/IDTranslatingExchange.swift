@@ -53,6 +53,7 @@ public struct IDTranslatingExchange: Exchange {
         answer.results = try IDTranslator.attempt { () throws(StoreFailure) in
             try translator.incoming(answer.results, to: sent.changes, as: request.changes)
         }
+        if sent.changes.count < request.changes.count { answer.sentCount = answer.sentCount ?? sent.changes.count }
         answer.page = TranslatedPage(page: answer.page, translator: translator)
         return answer
     }

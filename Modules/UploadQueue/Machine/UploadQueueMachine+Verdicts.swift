@@ -2,12 +2,17 @@ import SyncCore
 
 extension UploadQueueMachine {
     /// The request was answered: each change's verdict becomes an outcome, and the next claim is decided.
+    ///
+    /// - Parameter sent: how many of the claim's changes went; the others were put back (``leftOut(of:sent:)``).
     mutating func verdicts(
-        _ claim: Claim, _ results: [ChangeResult], stamp: Stamp?, backoffSeconds: Double?, urgency: Urgency,
-        isPaused: Bool, at now: Moment
+        _ claim: Claim, _ results: [ChangeResult], sent: Int? = nil, stamp: Stamp?, backoffSeconds: Double?,
+        urgency: Urgency, isPaused: Bool, at now: Moment
     ) -> Plan {
         var plan = Plan()
+        let left = Set(leftOut(of: claim, sent: sent)?.changes.map(\.change.id) ?? [])
         guard takesBack(claim) else { return late(claim, urgency, isPaused: isPaused, at: now) }
+        var claim = claim
+        if !left.isEmpty { claim.changes.removeAll { left.contains($0.change.id) } }
         if !undone.isEmpty { undone.subtract(claim.changes.lazy.map(\.change.id)) }
         // Mostly in the order of the claim.
         let isInOrder =
@@ -50,6 +55,15 @@ extension UploadQueueMachine {
         // What was just told to wait does not go at once, whoever wishes it.
         finish(mustWait ? .routine : urgency, isPaused: isPaused, at: now, &plan)
         return plan
+    }
+
+    /// What of the claim that is out was claimed for the first time, and never left: it is to be put back as it was. What was sent before
+    /// may have been done then.
+    func leftOut(of claim: Claim, sent: Int?) -> Claim? {
+        guard let sent, sent < claim.changes.count, let out, Self.areKeys(out, of: claim) else { return nil }
+        var rest = claim
+        rest.changes = claim.changes.dropFirst(sent).filter { !$0.wasSent }
+        return rest.changes.isEmpty ? nil : rest
     }
 
     /// An answer, or a failure, of a request that was given up: no effect.

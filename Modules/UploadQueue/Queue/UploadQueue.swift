@@ -71,14 +71,18 @@ public actor UploadQueue {
     ///
     /// A change without a verdict stays unanswered: it is sent again with the same key.
     /// - Parameters:
+    ///   - sent: how many of the claim's changes went, from the first on (``ExchangeAnswer/sentCount``); `nil` for all. The others are
+    ///     as they were before the claim.
     ///   - stamp: the highest stamp of the answer; the device's clock moves past it.
     ///   - backoffSeconds: a pause that the server asked for after this answer.
     /// - Throws: ``StoreFailure``; then nothing was recorded, and the changes are sent again with the same keys.
     public func settle(
-        _ claim: Claim, results: [ChangeResult], stamp: Stamp?, backoffSeconds: Double?, urgency: Urgency
+        _ claim: Claim, results: [ChangeResult], sent: Int? = nil, stamp: Stamp?, backoffSeconds: Double?,
+        urgency: Urgency
     ) async throws(StoreFailure) -> Take {
         try await settle(
-            claim, results: results, stamp: stamp, backoffSeconds: backoffSeconds, urgency: urgency, claimsNext: true)
+            claim, results: results, sent: sent, stamp: stamp, backoffSeconds: backoffSeconds, urgency: urgency,
+            claimsNext: true)
     }
 
     /// The request with this batch failed as a whole; one that was cancelled judges nobody and claims nothing.
@@ -163,15 +167,17 @@ public actor UploadQueue {
     }
 
     func settle(
-        _ claim: Claim, results: [ChangeResult], stamp: Stamp?, backoffSeconds: Double?, urgency: Urgency,
-        claimsNext: Bool
+        _ claim: Claim, results: [ChangeResult], sent: Int? = nil, stamp: Stamp?, backoffSeconds: Double?,
+        urgency: Urgency, claimsNext: Bool
     ) async throws(StoreFailure) -> Take {
         await enter()
         defer { leave() }
         let now = moment()
         var next = machine
+        // Before anything is recorded: what never left is not looked at as sent by what comes of the others.
+        if let rest = next.leftOut(of: claim, sent: sent) { try await log.putBack(rest) }
         let plan = next.verdicts(
-            claim, results, stamp: stamp, backoffSeconds: backoffSeconds, urgency: urgency,
+            claim, results, sent: sent, stamp: stamp, backoffSeconds: backoffSeconds, urgency: urgency,
             isPaused: isPaused || !claimsNext, at: now)
         return try await perform(plan, next, at: now)
     }
