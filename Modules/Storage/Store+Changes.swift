@@ -25,6 +25,8 @@ extension Store: ChangeLog {
             // Whoever has the lease by now has counted them as sent.
             guard try Lease.isHeld(db, generation) else { return }
             try Marking.unmark(db, keys)
+            // What comes later may be merged into it, so that what a handler built of it says too little.
+            try Payloads.drop(db, keys)
         }
         stateSpeakers.speak()
     }

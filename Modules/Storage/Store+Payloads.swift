@@ -39,11 +39,7 @@ extension Store {
     /// These changes are decided: what was built for them is not needed any more.
     public func dropPayloads(of keys: [String]) throws(StoreFailure) {
         guard !keys.isEmpty else { return }
-        try perform("dropping what handlers built") { db in
-            guard try Payloads.exist(db) else { return }
-            try db.cachedStatement(sql: "DELETE FROM sync_payload WHERE key IN (SELECT value FROM json_each(?))")
-                .execute(arguments: [Payloads.list(keys)])
-        }
+        try perform("dropping what handlers built") { db in try Payloads.drop(db, keys) }
     }
 
     /// Drops what belongs to no change any more: kept by a program that was killed, or whose change was given up.
@@ -61,6 +57,12 @@ enum Payloads {
         "CREATE TABLE sync_payload (key TEXT PRIMARY KEY NOT NULL, entity TEXT NOT NULL, fields TEXT NOT NULL) WITHOUT ROWID"
 
     static func exist(_ db: Database) throws -> Bool { try EngineTables.exists(db, "sync_payload") }
+
+    static func drop(_ db: Database, _ keys: [String]) throws {
+        guard try exist(db) else { return }
+        try db.cachedStatement(sql: "DELETE FROM sync_payload WHERE key IN (SELECT value FROM json_each(?))")
+            .execute(arguments: [list(keys)])
+    }
 
     /// Everything goes with the account that it belongs to.
     static func empty(_ db: Database) throws {

@@ -45,6 +45,22 @@ import Testing
         for store in stores { try await store.close() }
     }
 
+    @Test("What is put back may be merged with what is written later: what was built for it is built anew")
+    func putBack() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        for name in ["A", "B"] {
+            try f.sql("UPDATE card SET name = ?", [name])
+            try f.sql("UPDATE list SET name = ?", [name])
+        }
+        let claim = try await f.claim(ClaimLimits(merges: false))
+        try #require(claim.changes.count == 4)
+        try await f.store.keepPayloads(claim.changes.map(\.change))
+        try await f.store.putBack(claim)
+        #expect(try await f.store.payloads(of: claim.keys).isEmpty)
+        #expect(try await f.store.queued().map(\.state) == [.pending, .pending, .pending, .pending])
+    }
+
     @Test(
         "Seed 866 of those with handlers: what waits to be shown has left where a pass begins anew, or fewer roots are asked for",
         arguments: [false, true])
