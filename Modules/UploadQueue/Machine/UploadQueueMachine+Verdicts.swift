@@ -11,6 +11,7 @@ extension UploadQueueMachine {
         var plan = Plan()
         let left = Set(leftOut(of: claim, sent: sent)?.changes.map(\.change.id) ?? [])
         guard takesBack(claim) else { return late(claim, urgency, isPaused: isPaused, at: now) }
+        window.went(sent ?? claim.changes.count, of: claim.changes.count, most: size.current)
         var claim = claim
         if !left.isEmpty { claim.changes.removeAll { left.contains($0.change.id) } }
         if !undone.isEmpty { undone.subtract(claim.changes.lazy.map(\.change.id)) }

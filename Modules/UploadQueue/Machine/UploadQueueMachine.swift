@@ -49,6 +49,7 @@ struct UploadQueueMachine: Sendable {
     var schedule = QueueSchedule()
     var floors = Floors()
     var size: BatchSize
+    var window = ClaimWindow()
     var suspicion = Suspicion()
     /// What certainly never happened although it was sent: each request with it was too large to be looked at. Not kept
     /// over a restart: then it counts as uncertain.
@@ -77,7 +78,7 @@ struct UploadQueueMachine: Sendable {
     /// How much a claim may take now.
     var limits: ClaimLimits {
         var limits = policy.limits
-        limits.maxChanges = isSingle ? 1 : size.current
+        limits.maxChanges = isSingle ? 1 : min(size.current, window.limit ?? .max)
         return limits
     }
 
