@@ -40,4 +40,21 @@ import Testing
         told.begin(with: nil)
         #expect(told.words.isEmpty)
     }
+
+    @Test("With older files a handler knows what lives there, and that what only an edit shows is dead (seed 9026)")
+    func older() throws {
+        let bench = try Bench()
+        try bench.sql(
+            """
+            INSERT INTO board (id, name) VALUES ('b', 'B'), ('d', 'D');
+            DELETE FROM sync_change; DELETE FROM sync_record;
+            INSERT INTO sync_record (entity, id, version, base) VALUES
+              ('board', 'b', 5, NULL), ('board', 'd', 6, '{"deleted":true,"fields":{}}'), ('board', 'x', 7, NULL);
+            """)
+        let told = ToldHandlers(CanonicalIDs())
+        told.begin(with: try bench.facts())
+        #expect(
+            told.words.mapValues(\.presence) == [RecordKey("board", "b"): .live, RecordKey("board", "d"): .deleted])
+        try bench.close()
+    }
 }

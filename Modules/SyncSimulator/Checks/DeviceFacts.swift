@@ -18,6 +18,8 @@ struct DeviceFacts {
     let rows: Rows
     let queue: [Queued]
     let versions: [RecordKey: Int64]
+    /// Records that are dead by the server's word, and show for what is unsent on them or under them.
+    let dead: Set<RecordKey>
     let held: Set<RecordKey>
     /// Those of them that are to go once nothing under them is unsent.
     let heldForUnsent: Set<RecordKey>
@@ -66,16 +68,22 @@ struct DeviceFacts {
         self.rows = rows
         var versions: [RecordKey: Int64] = [:]
         let made = Set(unnamed)
-        try PlainRows(db, "SELECT entity, id, version FROM sync_record").forEach { row in
+        var dead: Set<RecordKey> = []
+        try PlainRows(
+            db,
+            "SELECT entity, id, version, base IS NOT NULL AND coalesce(base ->> '$.deleted', 0) FROM sync_record"
+        ).forEach { row in
             // Of one that is here under both ids, the one says what the other is to become; not to who makes it and was not told so: it may
             // hear of it when that one has died (seed 23799).
             let here = RecordKey(row.text(0), row.text(1))
             let record = ids.key(here)
+            if row.integer(3) != 0 { dead.insert(record) }
             if here == record || !made.contains(record) {
                 versions[record] = max(row.integer(2), versions[record] ?? 0)
             }
         }
         self.versions = versions
+        self.dead = dead
         var (held, heldForUnsent): (Set<RecordKey>, Set<RecordKey>) = ([], [])
         try PlainRows(db, "SELECT entity, id, reason FROM sync_held").forEach { row in
             let record = ids.key(RecordKey(row.text(0), row.text(1)))

@@ -32,9 +32,13 @@ final class ToldHandlers: @unchecked Sendable {
 
     /// Begins with what the files say: they are older than what was told, or somebody else's.
     func begin(with facts: DeviceFacts?) {
-        words = (facts?.versions ?? [:]).filter { facts?.rows.rows[$0.key] != nil }.mapValues {
-            Word(version: $0, presence: .live)
-        }
+        guard let facts else { return words = [:] }
+        let shown = facts.versions.filter { facts.rows.rows[$0.key] != nil }
+        // Of what only an edit of this device shows its handlers know that it is dead (seed 9026 with `--handlers --server-ids`).
+        words = Dictionary(
+            uniqueKeysWithValues: shown.map {
+                ($0.key, Word(version: $0.value, presence: facts.dead.contains($0.key) ? .deleted : .live))
+            })
     }
 
     /// The device sends these.
