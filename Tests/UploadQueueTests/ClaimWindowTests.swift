@@ -40,5 +40,13 @@ struct ClaimWindowTests {
             return
         }
         #expect(second.changes.map(\.change.id) == Array(ids[2..<18]))
+        // Nothing of it goes: the queue waits, whoever wishes that it goes on.
+        let none = try await fixture.queue.settle(
+            second, results: [], sent: 0, stamp: nil, backoffSeconds: nil, urgency: .user)
+        guard case .wait = none else {
+            Issue.record("It got nowhere.")
+            return
+        }
+        #expect(try await fixture.log.summary().schedule.failures == 1)
     }
 }

@@ -333,7 +333,7 @@ extension SyncEngine {
     private static func isWhole(_ answer: ExchangeAnswer, of claim: Claim?) -> Bool {
         guard let claim, !claim.changes.isEmpty else { return true }
         let decided = Set(answer.results.lazy.map(\.changeID))
-        return claim.changes.prefix(answer.sentCount ?? .max).allSatisfy { decided.contains($0.change.id) }
+        return claim.changes.prefix(max(0, answer.sentCount ?? .max)).allSatisfy { decided.contains($0.change.id) }
     }
 
     func request(for position: SyncPosition, _ claim: Claim?, limit: Int) async throws(StoreFailure)

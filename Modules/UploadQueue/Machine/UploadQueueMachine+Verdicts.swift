@@ -12,6 +12,8 @@ extension UploadQueueMachine {
         let left = Set(leftOut(of: claim, sent: sent)?.changes.map(\.change.id) ?? [])
         guard takesBack(claim) else { return late(claim, urgency, isPaused: isPaused, at: now) }
         window.went(sent ?? claim.changes.count, of: claim.changes.count, most: size.current)
+        // An exchange that sends nothing at all gets nowhere, and is not asked again at once.
+        let isEmpty = claim.changes.isEmpty
         var claim = claim
         if !left.isEmpty { claim.changes.removeAll { left.contains($0.change.id) } }
         if !undone.isEmpty { undone.subtract(claim.changes.lazy.map(\.change.id)) }
@@ -42,9 +44,9 @@ extension UploadQueueMachine {
         size.succeeded(with: claim.changes.count)
         isOffline = false
         schedule.needsCredentials = false
-        if progress || claim.changes.isEmpty { schedule.failures = 0 }
+        if progress || isEmpty { schedule.failures = 0 }
         floors.raise(server: pause, changes: retry, at: now)
-        let mustWait = (wantsRetry || !progress) && !claim.changes.isEmpty
+        let mustWait = (wantsRetry || !progress) && !isEmpty
         if mustWait {
             backOff(
                 isLonger: false, at: now,
@@ -63,7 +65,7 @@ extension UploadQueueMachine {
     func leftOut(of claim: Claim, sent: Int?) -> Claim? {
         guard let sent, sent < claim.changes.count, let out, Self.areKeys(out, of: claim) else { return nil }
         var rest = claim
-        rest.changes = claim.changes.dropFirst(sent).filter { !$0.wasSent }
+        rest.changes = claim.changes.dropFirst(max(0, sent)).filter { !$0.wasSent }
         return rest.changes.isEmpty ? nil : rest
     }
 
