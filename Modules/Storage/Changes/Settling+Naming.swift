@@ -3,6 +3,13 @@ import SyncCore
 
 /// What else changes with a record's being named: all that names it by the server's id, and what is asked for by this device's.
 extension Settling {
+    /// Whether a create met a record that was there before: a copy of this file had made it, of which a page may have told since
+    /// (seed 32030).
+    func isKnown(_ db: Database, _ kind: Settlement.Outcome.Kind) throws -> Bool {
+        guard case .applied(let version?, _, _) = kind else { return true }
+        return try version <= Meta.integer(db, .highest) ?? .max
+    }
+
     /// Whether a change in the queue refers to a record, beside those that need it as their parent.
     mutating func isReferredTo(_ db: Database, _ record: RecordKey) throws -> Bool {
         if let referredTo { return referredTo.contains(record) }

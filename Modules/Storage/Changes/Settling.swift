@@ -144,13 +144,6 @@ struct Settling {
         }
     }
 
-    /// Whether a create met a record that was there before: a copy of this file had made it, of which a page may have told since
-    /// (seed 32030).
-    private func isKnown(_ db: Database, _ kind: Settlement.Outcome.Kind) throws -> Bool {
-        guard case .applied(let version?, _, _) = kind else { return true }
-        return try version <= Meta.integer(db, .highest) ?? .max
-    }
-
     /// A verdict about a change that was set aside without one: decided after all.
     private mutating func recordLate(_ db: Database, _ outcome: Settlement.Outcome, at position: Int64) throws {
         if case .unanswered = outcome.kind { return }

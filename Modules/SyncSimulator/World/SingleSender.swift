@@ -10,19 +10,22 @@ struct SingleSender: ChangeSender {
     let ids: any IDSource
 
     func send(_ changes: [Change], deviceID: String) async throws(ExchangeFailure) -> [ChangeResult] {
-        try await ask(changes, deviceID: deviceID).results
+        try await ask(changes, as: deviceID).results
     }
 
-    func probe() async throws(ExchangeFailure) { _ = try await ask([], deviceID: "") }
+    func probe() async throws(ExchangeFailure) { _ = try await ask([]) }
 
-    private func ask(_ changes: [Change], deviceID: String) async throws(ExchangeFailure) -> ExchangeAnswer {
+    private func ask(
+        _ changes: [Change], as deviceID: String? = nil
+    ) async throws(ExchangeFailure) -> ExchangeAnswer {
         let position: SyncPosition
         do throws(StoreFailure) { position = try await store.position() } catch {
             throw ExchangeFailure(kind: .network, message: error.message)
         }
         let answer = try await exchange.exchange(
             ExchangeRequest(
-                cycleID: ids.makeID(), deviceID: position.deviceID, dataset: position.dataset, epoch: position.epoch,
+                cycleID: ids.makeID(), deviceID: deviceID ?? position.deviceID, dataset: position.dataset,
+                epoch: position.epoch,
                 lastSyncVersion: position.checkpoint, scopes: [:], limit: 1, changes: changes))
         guard answer.dataset ?? position.dataset == position.dataset ?? answer.dataset,
             answer.epoch == position.epoch ?? answer.epoch
