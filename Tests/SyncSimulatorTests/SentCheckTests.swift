@@ -64,6 +64,19 @@ import Testing
         #expect(found { ($0.operation, $0.fields) = (.delete, [:]) } == 0)
     }
 
+    @Test("Seed 351219: one name of a record over its other is no change, and another record's is")
+    func otherName() throws {
+        let check = try check()
+        func found(_ board: FieldValue, over old: FieldValue) -> [Int] {
+            let written = entry(
+                change(1, of: card), ["idBoardSeen": board, "name": "B"], over: ["idBoardSeen": old, "name": "A"])
+            let sent = change(1, of: card, fields: ["name": FieldDelta(old: "A", new: "B")])
+            return [check.differences(written, sent).count, check.losses([written], sent).count]
+        }
+        #expect(found("b", over: "b") == [0, 0])
+        #expect(found("b", over: "a") == [1, 1])
+    }
+
     @Test("Seed 5096: a create that was merged names another parent only where the one it named was given up")
     func parentGivenUp() throws {
         let written = [
