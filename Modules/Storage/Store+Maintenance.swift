@@ -38,8 +38,8 @@ extension Store {
     /// Takes the account's data out of the file, the queue and what was set aside with it: the app asked the user.
     ///
     /// One transaction: killed at any moment, all is there or nothing is. Then the whole file is written anew, so that no byte is
-    /// left of what was freed earlier either; killed before that, the next opening does it before anything is read. The
-    /// file then belongs to nobody, and is another device to the server. End the engine first. What other processes have open of it is
+    /// left of what was freed earlier either, and damaged files that were moved aside from its place are removed; killed before that, the
+    /// next opening does it before anything is read. The file then belongs to nobody, and is another device to the server. End the engine first. What other processes have open of it is
     /// refused from then on, as is this store where it was opened for an account: what they wrote would be the next user's.
     /// - Throws: `refused` where somebody else has signed in since; also where the rows went and the file could not be written anew (a full disk, a reader of another
     ///   process): called again, or at the next opening, it is.
@@ -69,7 +69,8 @@ extension Store {
         }
         if account == nil { self.signOut = signOut }
         do {
-            try database.writeWithoutTransaction { try Remnants.clear($0) }
+            let path = database.path
+            try database.writeWithoutTransaction { try Remnants.clear($0, path: path) }
         } catch {
             throw failure(error, "writing the wiped file anew")
         }

@@ -92,15 +92,18 @@ enum Opening {
         path: String, _ schema: Schema, account: String?, _ configuration: StoreConfiguration, _ patience: Patience,
         _ found: LogMark.Found
     ) throws(StoreFailure) -> Opened {
-        var opened = try attempt(path: path, schema, account: account, configuration, patience, found)
         let note = AsideNote(database: path)
         let old = path == ":memory:" ? [] : note.targets.filter { FileManager.default.fileExists(atPath: $0) }
+        // Whose the new file is, the old one says.
+        let bound = old.isEmpty ? account : nil
+        var opened = try attempt(path: path, schema, account: bound, configuration, patience, found)
         guard let last = old.last else { return opened }
         let now = configuration.clock.nowMilliseconds
         do {
             let context = opened.context
             try opened.database.write { db in
                 for each in old { _ = try Recovery.salvage(db, from: each, context, now: now) }
+                try bind(db, account)
             }
             // After a kill between the two the file itself says that all of it is there.
             try note.remove()

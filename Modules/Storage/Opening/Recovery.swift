@@ -2,8 +2,8 @@ import Foundation
 import GRDB
 import SyncCore
 
-/// What is done with a file that is no usable database any more (PRC-14): it is moved aside, never deleted, and what can
-/// be read of the engine's tables is copied into a new one.
+/// What is done with a file that is no usable database any more (PRC-14): it is moved aside, not deleted before its account signs out,
+/// and what can be read of the engine's tables is copied into a new one.
 enum Recovery {
     /// The engine's tables that are worth saving, the queue first; the app's rows come back with a full download.
     private static let tables = [
@@ -11,17 +11,20 @@ enum Recovery {
         "sync_draft",
     ]
 
+    /// Begins the ending of a file's name that was moved aside.
+    static let suffix = ".corrupt-"
+
     /// Moves the file and its companions aside, the file last: until then it is found corrupt again, and this goes on.
     static func moveAside(_ path: String, now: Int64) throws(StoreFailure) {
         let files = FileManager.default
         let note = AsideNote(database: path)
         // One that was moved before, and whose queue is not saved yet, is still to be saved; one that was only to be moved is this.
         let earlier = note.targets.filter { files.fileExists(atPath: $0) }
-        var target = note.targets.first { !files.fileExists(atPath: $0) } ?? "\(path).corrupt-\(now)"
+        var target = note.targets.first { !files.fileExists(atPath: $0) } ?? "\(path)\(suffix)\(now)"
         var number = 1
         while files.fileExists(atPath: target) {
             number += 1
-            target = "\(path).corrupt-\(now)-\(number)"
+            target = "\(path)\(suffix)\(now)-\(number)"
         }
         try note.set(targets: earlier + [target])
         do {

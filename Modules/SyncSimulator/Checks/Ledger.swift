@@ -185,10 +185,13 @@ struct Ledger {
     }
 
     /// Whether a create came behind a delete that was refused or taken back, and says what is there again without it: nothing is left of it.
+    /// What was there may have gone with its parent since, with the same answer (seed 233511).
     private func isBack(_ entry: Entry, _ keys: [String], _ facts: DeviceFacts, _ refused: Set<String>) -> Bool {
-        guard entry.operation == .create, let row = facts.rows.rows[entry.record] else { return false }
-        return keys.contains { entries[$0]?.operation == .delete && (refused.contains($0) || fates[$0] != nil) }
-            && entry.values.allSatisfy { (row[$0.key] ?? .null).isSame(as: $0.value) }
+        guard entry.operation == .create,
+            keys.contains(where: { entries[$0]?.operation == .delete && (refused.contains($0) || fates[$0] != nil) })
+        else { return false }
+        guard let row = facts.rows.rows[entry.record] else { return facts.ended.contains(entry.key) }
+        return entry.values.allSatisfy { (row[$0.key] ?? .null).isSame(as: $0.value) }
     }
 
     /// Whether the record was made here and never came to the server: then its delete may go with it. A create that was done, and

@@ -318,6 +318,7 @@ public enum Situation: String, Sendable, Hashable, CaseIterable {
     case expiredCheckpoint = "an expired checkpoint"
     case tombstonesPruned = "dead records that the reference server forgot altogether"
     case deviceRestored = "a device restored from a backup"
+    case damagedFile = "a damaged file that was moved aside"
     case deviceCloned = "a device that lives beside a copy of itself, and both write"
     case sentByBothCopies = "a change that two living copies of one device sent"
     case accountSwitch = "another account on a device whose user signed out"

@@ -25,6 +25,7 @@ struct Arguments {
     private var derives = false
     private var sendsSingly = false
     private var movesMuch = false
+    private var damagesFiles = false
     private var hasHandlers = false
     private var makesIDs = false
     private var readsByWriter = true
@@ -46,6 +47,7 @@ struct Arguments {
                          [--server-ids]                  the reference server makes its own ids
                          [--single]                      each change goes in a request of its own
                          [--roots]                       devices hold parts of the account, and much moves between them
+                         [--damage]                      devices' files are damaged while nobody has them open
         simulate --plant [NAME] [--seeds N] [--from S]   plants bugs and looks whether they are found
         """
 
@@ -107,6 +109,7 @@ struct Arguments {
             case "--server-ids": makesIDs = true
             case "--single": sendsSingly = true
             case "--roots": movesMuch = true
+            case "--damage": damagesFiles = true
             case "--folder": folder = try word("--folder", "a path")
             case "--server":
                 let what = "model or reference"
@@ -151,6 +154,7 @@ struct Arguments {
         options.makesIDs = makesIDs
         options.sendsSingly = sendsSingly
         options.movesMuch = movesMuch
+        options.damagesFiles = damagesFiles
         return options
     }
 }

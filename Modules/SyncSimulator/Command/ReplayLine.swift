@@ -32,6 +32,7 @@ struct ReplayLine {
         if options.makesIDs { words.append("--server-ids") }
         if options.sendsSingly { words.append("--single") }
         if options.movesMuch { words.append("--roots") }
+        if options.damagesFiles { words.append("--damage") }
         if !options.readsByWriter { words.append("--readers") }
         if let folder { words += ["--folder", Self.quoted(folder)] }
         return words.joined(separator: " ")

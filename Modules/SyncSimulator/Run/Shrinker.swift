@@ -20,7 +20,8 @@ public enum Shrinker {
         var left = tries
         let workload = WorkloadTape(seed: seed)
         let faults = FaultTape(
-            seed: seed, devices: workload.devices, duration: workload.duration, movesMuch: options.movesMuch)
+            seed: seed, devices: workload.devices, duration: workload.duration, movesMuch: options.movesMuch,
+            damagesFiles: options.damagesFiles)
 
         func fails(_ candidate: SimulationOptions) throws -> Bool {
             guard left > 0 else { return false }

@@ -24,6 +24,7 @@ extension SimulationOptions {
         // Nor does it make ids.
         case .namedOtherwise, .namedLate, .shownBeforeNamed: server != .model
         // The reference server keeps its tombstones for longer than a seed.
+        case .damagedFile: damagesFiles
         case .expiredCheckpoint: server != .reference
         default: true
         }

@@ -31,6 +31,8 @@ public struct SimulationOptions: Sendable {
     var sendsSingly = false
     /// Whether devices hold parts of the account in each seed, and much is moved between them.
     var movesMuch = false
+    /// Whether devices' files are damaged while nobody has them open.
+    var damagesFiles = false
     /// The devices' engines read over the connection that they write with (Decision 180).
     var readsByWriter = true
     /// What the devices' app declares, and what an app declares that is one version behind.

@@ -92,6 +92,8 @@ public struct FaultTape: Sendable {
         /// Another process of the app has the device's files open for so long beside the one that lives, may stand still amid a
         /// request, and is killed at its end or ends in order.
         case secondProcess(device: Int, milliseconds: Int64, stands: Standing?, isKilled: Bool)
+        /// The device's file is damaged while nobody has it open, and opened again; the process may die so many statements later.
+        case damagedFile(device: Int, Damage, pick: UInt64, crashAfter: Int?)
         /// The server fails for so long, whatever it is asked.
         case storm(Storm, milliseconds: Int64)
     }
@@ -125,8 +127,12 @@ public struct FaultTape: Sendable {
     public let entries: [Entry]
 
     /// The tape of a seed for so many devices: a random subset of all kinds, at random rates.
-    /// - Parameter movesMuch: devices hold parts of the account in each seed, and much is moved between them.
-    public init(seed: UInt64, devices: Int, duration: Int64, movesMuch: Bool = false) {
+    /// - Parameters:
+    ///   - movesMuch: devices hold parts of the account in each seed, and much is moved between them.
+    ///   - damagesFiles: most devices' files are damaged.
+    public init(
+        seed: UInt64, devices: Int, duration: Int64, movesMuch: Bool = false, damagesFiles: Bool = false
+    ) {
         var chance = SeededGenerator(seed: seed, .faults)
         var faults: [Fault] = []
         let requestRate = [0, 0.1, 0.25, 0.5][chance.below(4)]
@@ -155,6 +161,7 @@ public struct FaultTape: Sendable {
         faults += Self.cloneFaults(seed, devices, duration)
         faults += Self.diskFaults(seed, devices)
         faults += Self.secondProcessFaults(seed, devices, duration)
+        if damagesFiles { faults += Self.damage(seed, devices, duration) }
         entries = faults.enumerated().map { Entry(number: $0.offset, fault: $0.element) }
     }
 

@@ -31,6 +31,8 @@ enum RandomStream: UInt64, CaseIterable {
     case wishes = 18
     /// Whether a server tells of what is new, and what becomes of that.
     case hints = 19
+    /// Files that are damaged.
+    case damage = 20
     /// Which device is copied, and when.
     case clones = 31
     /// Disks that fail below SQLite.

@@ -62,6 +62,12 @@ final class SimulatedDevice {
     var names = LocalIDs()
     /// Whose they were then.
     var backupAccount = SimulatedDevice.account
+    /// Its file was damaged, and no process has got over that.
+    var isDamaged = false
+    /// What its queue holds was ever saved from a damaged file.
+    var wasSaved = false
+    /// Its file was moved aside by the process that opened it last.
+    private(set) var hasMovedAside = false
     /// What ``facts()`` finds now was checked.
     var wasChecked = false
     /// What ``facts()`` found last, and which processes there were then, with how many rows each had changed.
@@ -211,7 +217,8 @@ final class SimulatedDevice {
             path: folder.databasePath, schema: installed, account: account, configuration: configuration
         )
         declared = installed
-        if store.movedAside != nil { record.violate("storage", "device \(index) moved a sound file aside") }
+        hasMovedAside = store.movedAside != nil
+        if hasMovedAside, !isDamaged { record.violate("storage", "device \(index) moved a sound file aside") }
         // The first opening after a start of the system is committed with a sync.
         if openedAt != boot { noteSynced(all: true) }
         openedAt = boot

@@ -37,7 +37,8 @@ extension World {
         let invariants = Invariants(
             schema: device.schema, device: index, facts: facts, ledger: ledgers[index], lost: lost,
             refused: record.refused, accepted: accepted(by: index), server: all,
-            serverEpoch: server.epoch(of: device.account), hasRestored: hasRestored)
+            serverEpoch: server.epoch(of: device.account), hasRestored: hasRestored,
+            isSaved: device.wasSaved)
         if facts.rows.hasUnnamed || !facts.rows.twins.isEmpty { record.cover(.shownBeforeNamed) }
         if !facts.left.isEmpty { record.cover(.leftWithUnsent) }
         if invariants.hasTombstoneOverUnsent { record.cover(.tombstoneUnderUnsentChild) }

@@ -391,6 +391,8 @@ extension World {
         case .restoredDevice(let index): restore(index)
         case .secondProcess(let index, let milliseconds, let stands, let isKilled):
             openSecond(index, for: milliseconds, standing: stands, isKilled: isKilled)
+        case .damagedFile(let index, let damage, let pick, let statements):
+            self.damage(index, damage, pick: pick, crashAfter: statements)
         case .clonedDevice(let index, let rests, let keepsNote): clone(index, rests: rests, keepsNote: keepsNote)
         }
     }
@@ -437,11 +439,18 @@ extension World {
     /// After a power loss, as after a restore and in a copy, what the files hold counts again, and the rest is lost.
     func forgetLost(_ index: Int) {
         guard isOlder.remove(index) != nil else { return }
+        if devices[index].hasMovedAside {
+            devices[index].wasSaved = true
+            record.cover(.damagedFile)
+        }
+        devices[index].isDamaged = false
         forgetNames(index)
         devices[index].told.begin(with: devices[index].facts())
         memories[index].restored()
         vanishings[index].restored()
-        ledgers[index].restored(Set(devices[index].facts()?.queue.map(\.key) ?? []))
+        if spared.remove(index) == nil {
+            ledgers[index].restored(Set(devices[index].facts()?.queue.map(\.key) ?? []))
+        }
         noteCloneLives(index)
     }
 

@@ -49,6 +49,8 @@ final class World {
     /// Devices whose files are older than what they did, since their power went, or that are copies, and that have not been started
     /// since.
     var isOlder: Set<Int> = []
+    /// Devices whose damaged file can be read as a whole.
+    var spared: Set<Int> = []
     /// The device that began as a copy of another one.
     var clone: Clone?
     /// Devices that no fault keeps from opening, and that do not open.
@@ -57,7 +59,8 @@ final class World {
     init(seed: UInt64, options: SimulationOptions) throws {
         workload = WorkloadTape(seed: seed)
         faults = FaultTape(
-            seed: seed, devices: workload.devices, duration: workload.duration, movesMuch: options.movesMuch)
+            seed: seed, devices: workload.devices, duration: workload.duration, movesMuch: options.movesMuch,
+            damagesFiles: options.damagesFiles)
         var options = options.varied(by: seed, choosesRoots: faults.choosesRoots)
         // Which reads come to the disk depends on who reads.
         if faults.hasFailingDisks { options.readsByWriter = true }
