@@ -4,8 +4,8 @@ internal import GRDBSQLite
 
 /// A copy of a corrupt file whose first 100 bytes are those of a sound one, so that the rest can be read (PRC-14).
 ///
-/// A header is the same in every file of this module but for counters, which SQLite counts anew where they contradict
-/// each other. Nor is anything of a file read that is shorter than its header says; without
+/// A header is the same in every file of this module but for the page size, which the rest of the file tells (``PageSize``), and counters, which
+/// SQLite counts anew where they contradict each other. Nor is anything of a file read that is shorter than its header says; without
 /// that number it is, as far as it goes.
 struct MendedHeader {
     let copy: BrokenCopy
@@ -16,9 +16,12 @@ struct MendedHeader {
 
     /// - Returns: `nil` where the header is sound, and the file as long as it says, or where there is nothing behind it.
     init?(of corrupt: String, like db: Database) throws {
-        guard let sound = db.header(Self.length), let broken = Self.header(of: corrupt),
-            sound[Self.fixed] != broken[Self.fixed] || Self.isCut(corrupt, broken)
-        else { return nil }
+        guard var sound = db.header(Self.length), let start = Self.start(of: corrupt) else { return nil }
+        let broken = start.prefix(Self.length)
+        if let size = PageSize.of(start) {
+            sound.replaceSubrange(16..<18, with: PageSize.field(size))
+        }
+        guard sound[Self.fixed] != broken[Self.fixed] || Self.isCut(corrupt, broken) else { return nil }
         var mended = sound
         // The number of pages counts only where these two are equal; the free list is not looked at when reading.
         mended.replaceSubrange(24..<40, with: [0, 0, 0, 1] + [UInt8](repeating: 0, count: 12))
@@ -48,12 +51,13 @@ struct MendedHeader {
         bytes[places].reduce(0) { $0 << 8 | Int($1) }
     }
 
-    private static func header(of path: String) -> Data? {
+    /// As much of it as the longest page has.
+    private static func start(of path: String) -> Data? {
         guard let handle = FileHandle(forReadingAtPath: path) else { return nil }
-        let head: Data?
-        do { head = try handle.read(upToCount: length) } catch { return nil }  // kept: the opening tells
-        guard let head, head.count == length else { return nil }
-        return head
+        let start: Data?
+        do { start = try handle.read(upToCount: 1 << 16) } catch { return nil }  // kept: the opening tells
+        guard let start, start.count >= length else { return nil }
+        return start
     }
 }
 

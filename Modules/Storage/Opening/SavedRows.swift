@@ -24,7 +24,7 @@ struct SavedRows {
         // Each behind what it needs.
         for entity in marked.reversed() {
             let gone = broken.rows(
-                ["SELECT id, seen FROM sync_dirty WHERE +gone = 1 AND entity = ?"], by: "id", [entity.name])
+                ["SELECT id, seen FROM sync_dirty WHERE +gone = 1 AND entity = ?"], by: ["id"], [entity.name])
             for row in gone {
                 guard let id = SavedRow.text(row, "id") else { continue }
                 let record = RecordKey(entity.name, id)
@@ -37,7 +37,7 @@ struct SavedRows {
         for entity in marked {
             let select =
                 "SELECT \(RowWriter.quoted(entity.keyColumn)) AS id FROM \(RowWriter.quoted(entity.table)) WHERE +is_dirty = 1"
-            let rows = broken.rows(["\(select) ORDER BY edits", select, "\(select) ORDER BY rowid DESC"], by: "id")
+            let rows = broken.rows(["\(select) ORDER BY edits", select, "\(select) ORDER BY rowid DESC"], by: ["id"])
             for id in rows.compactMap({ SavedRow.text($0, "id") }) {
                 let record = RecordKey(entity.name, id)
                 guard try Drafts.kind(db, of: record) != .local else { continue }
@@ -54,7 +54,7 @@ struct SavedRows {
     private func edit(of record: RecordKey, _ row: [String: FieldValue], _ entity: EntitySchema) -> FoundChange {
         let json =
             broken.rows(
-                ["SELECT seen FROM sync_dirty WHERE entity = ? AND id = ?"], by: nil, [entity.name, record.id]
+                ["SELECT seen FROM sync_dirty WHERE entity = ? AND id = ?"], by: [], [entity.name, record.id]
             ).first?[0] as DatabaseValue?
         guard let seen = seen(json ?? .null, entity) else { return create(of: record, row) }
         var deltas: [String: FieldDelta] = [:]

@@ -7,9 +7,6 @@ struct DamagedFile {
     let damage: FaultTape.Damage
     var chance: SeededGenerator
 
-    /// Usual page size: a new file's header stands for a lost one only where both have pages of one size.
-    private static let usualPage = 4_096
-
     /// - Returns: whether all that was in it can be read still, by who knows how.
     mutating func write() throws -> Bool {
         let url = URL(fileURLWithPath: path)
@@ -31,7 +28,7 @@ struct DamagedFile {
         }
         // In place: another inode would be another file.
         try Data(bytes).write(to: url, options: [])
-        return damage == .header && page == Self.usualPage
+        return damage == .header
     }
 
     private mutating func fill(_ bytes: inout [UInt8], _ range: Range<Int>) {

@@ -10,7 +10,13 @@ extension World {
             return
         }
         endSecond(index)
-        device.stop()
+        // With a log beside it, or without one.
+        if pick >> 1 & 1 == 0 {
+            device.stop()
+        } else {
+            device.kill()
+            device.bury()
+        }
         do {
             var file = DamagedFile(
                 path: device.folder.databasePath, damage: damage, chance: SeededGenerator(seed: pick))
