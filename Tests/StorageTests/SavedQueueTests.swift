@@ -138,6 +138,63 @@ struct SavedQueueTests {
     }
 
     @Test(
+        "Seed 76 with --damage: saved edits and deletes of a record that the server does not have any more leave no row",
+        arguments: ["UPDATE card SET votes = 2 WHERE id = 'c1'", "DELETE FROM card WHERE id = 'c1'"])
+    func ofNothing(_ second: String) async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET name = 'B' WHERE id = 'c1'")
+        let first = try await f.claim()
+        try f.sql(second)
+        try await f.settle((first.keys[0], .refused("notFound")))
+        try await f.store.close()
+        try f.file.breakHeader()
+        let g = try Fixture(file: f.file, seed: 8)
+        // A board is all that the server has.
+        try await g.apply(
+            record("board", "b1", 1, ["name": "Board"]), record("list", "l1", 2, ["name": "List", "idBoard": "b1"]))
+        #expect(try g.int("SELECT count(*) FROM card") == 0)
+        _ = try await g.store.retry(first.keys[0])
+        let sent = try await g.claim()
+        try #require(sent.keys.count == 2)
+        try await g.settle((sent.keys[0], .refused("notFound")), (sent.keys[1], .refused("notFound")))
+        for key in sent.keys { _ = try await g.store.discard(key) }
+        #expect(try g.int("SELECT count(*) FROM card") == 0)
+        #expect(try g.int("SELECT count(*) FROM sync_record WHERE entity = 'card'") == 0)
+        try await g.store.close()
+    }
+
+    /// A card that was downloaded, with an edit that was not sent, in a file that was damaged.
+    private func savedEdit(_ sql: String) async throws -> Fixture {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql(sql)
+        try await f.store.close()
+        try f.file.breakHeader()
+        return try Fixture(file: f.file, seed: 8)
+    }
+
+    @Test(
+        "A saved edit is on top of its record once that is downloaded, also where it was done before",
+        arguments: [true, false])
+    func editFindsRow(_ isDoneFirst: Bool) async throws {
+        let f = try await savedEdit("UPDATE card SET name = 'B' WHERE id = 'c1'")
+        if isDoneFirst {
+            let sent = try await f.claim()
+            try await f.settle((sent.keys[0], .applied(9)))
+            #expect(try f.int("SELECT count(*) FROM card") == 0)
+        }
+        try await f.applyBoard()
+        if isDoneFirst {
+            try await f.apply(
+                record("card", "c1", 9, ["name": "B", "idList": "l1", "pos": 1.0, "votes": 1, "desc": "text"]))
+        }
+        #expect(try f.text("SELECT name FROM card WHERE id = 'c1'") == "B")
+        #expect(try f.text("SELECT idList FROM card WHERE id = 'c1'") != nil)
+        try await f.store.close()
+    }
+
+    @Test(
         "The queues of two broken files come one behind the other, the older one first, and none takes another's place")
     func twoFiles() async throws {
         let f = try Fixture()

@@ -91,18 +91,32 @@ struct SavedRows {
 
     // MARK: - What shows
 
-    /// The rows that the saved changes make by themselves are there again at once (I6), and those that stay on this device; updates find
-    /// theirs when the download brings it.
+    /// The rows that the saved changes make by themselves are there again at once (I6), and those that stay on this device; edits and
+    /// deletes find theirs when the download brings it: until then nothing is known of it, as of what left the device (``RecordState/away``).
     ///
     /// What cannot stand yet, for want of its parent most of all, is held: the download brings the parent, and nothing else would
     /// look for the row, not even the verdict of its create, which finds it made where nothing is held.
     func show() throws {
+        try noteUnknown()
         let sql = "SELECT entity, id FROM sync_change WHERE operation = 0 ORDER BY position"
         try show(Row.fetchAll(db, sql: sql).map { RecordKey($0[0], $0[1]) })
         let waiting = try showLocal()
         if !waiting.isEmpty {
             try Drafts.hold(db, waiting, schema)
             try show(waiting)
+        }
+    }
+
+    /// Else a row would be made of what an edit names, and stay where the server does not have the record any more (seed 76 with
+    /// `--damage`).
+    private func noteUnknown() throws {
+        let sql = "SELECT DISTINCT entity, id FROM sync_change WHERE operation <> 0"
+        for key in try Row.fetchAll(db, sql: sql).map({ RecordKey($0[0], $0[1]) }) {
+            guard let entity = schema[key.entity], try !RowWriter(entity).exists(db, key.id),
+                try StoredRecord.read(db, key) == nil,
+                let first = try Base.remaining(db, of: key, schema).first, first.operation != .create
+            else { continue }
+            try StoredRecord(version: 0, base: .away).write(db, key)
         }
     }
 

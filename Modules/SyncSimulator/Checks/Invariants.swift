@@ -90,7 +90,7 @@ struct Invariants {
                 let isOther = facts.queue.contains { $0.here == key && $0.operation == 0 } && written(by: last) != key
                 // Saved from a damaged file, an edit finds its row with the download, and a create what it stands under.
                 let isMade = facts.queue.contains { $0.record == key && $0.operation == 0 }
-                let isToCome = isSaved && facts.versions[key] == nil && (isMade ? facts.held.contains(key) : true)
+                let isToCome = isSaved && facts.versions[key] ?? 0 == 0 && (isMade ? facts.held.contains(key) : true)
                 if !isOther, !isToCome { found.append(("I6", "\(key) was written here, is unsent, and does not show")) }
                 continue
             }
