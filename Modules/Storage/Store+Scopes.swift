@@ -17,6 +17,7 @@ extension Store {
     /// Rows of roots that are not asked for any more go at once, but for those with changes in the queue: these are sent like
     /// all others, and go with ``evictLeaving()`` when they are decided, or given up where they were set aside. Nothing of it is
     /// told to the server as a delete.
+    /// A root that the server calls otherwise may be named by either id; ``scopes()`` has this device's.
     /// - Returns: how many rows went.
     /// - Throws: ``StoreFailure`` `invalid` for a root of an entity that is not declared, or with an id that none can have.
     @discardableResult
@@ -49,7 +50,7 @@ extension Store {
             }
             return 0
         }
-        let names = Set(roots.map(\.scopeName))
+        let names = Set(try roots.map { try IdentityMap.present(db, $0).scopeName })  // any order
         var next = try present ?? Self.everything(db, names, schema)
         let dropped = Set(next.asked.keys).subtracting(names)
         let isLess = present == nil || !dropped.isEmpty

@@ -164,6 +164,49 @@ struct SavedQueueTests {
         try await g.store.close()
     }
 
+    @Test(
+        "A saved edit whose record came under the server's id shows with it, and all that is under it",
+        arguments: [nil, "b1", "S1"] as [String?])
+    func namedLate(root: String?) async throws {
+        let f = try Fixture()
+        if root != nil { try await f.store.setScopes([RecordKey("board", "b1")]) }
+        try f.sql("INSERT INTO board (id, name) VALUES ('b1', 'A')")
+        let made = try await f.claim()
+        try await f.settle((made.keys[0], .applied(version: 1, overwrote: [:], serverID: "S1")))
+        try f.sql("UPDATE board SET name = 'B' WHERE id = 'b1'")
+        try f.sql("DELETE FROM sync_identity")
+        try await f.store.close()
+        try f.file.breakHeader()
+        let g = try Fixture(file: f.file, seed: 8)
+        let page = [
+            record("board", "S1", 1, ["name": "A"]), record("list", "l1", 2, ["name": "L", "idBoard": "S1"]),
+            record("card", "c1", 3, ["name": "C", "idList": "l1"]),
+        ]
+        // As from a link: nobody here knows that it is the same.
+        if let root { try await g.store.setScopes([RecordKey("board", root)]) }
+        let scopes = try await g.store.position().scopes?.keys.sorted()
+        #expect((scopes != nil) == (root != nil))
+        _ = try await g.store.apply(
+            PageSlice(
+                records: page, from: 0, checkpoint: 3, epoch: Fixture.epoch,
+                scopes: scopes.map { Dictionary(uniqueKeysWithValues: $0.map { ($0, 0) }) }))
+        let sent = try await g.claim()
+        try #require(sent.keys.count == 1)
+        try await g.settle((sent.keys[0], .applied(version: 4, overwrote: [:], serverID: "S1")))
+        #expect(try g.rows("SELECT id, name FROM board").map { "\($0[0] as String) \($0[1] as String)" } == ["b1 B"])
+        #expect(try g.text("SELECT idBoard FROM list WHERE id = 'l1'") == "b1")
+        #expect(try g.text("SELECT idList FROM card WHERE id = 'c1'") == "l1")
+        #expect(try g.int("SELECT count(*) FROM sync_held") == 0)
+        if root != nil {
+            #expect(try await g.store.scopes() == [RecordKey("board", "b1")])
+            // Nor is it another root later.
+            #expect(try await g.store.setScopes([RecordKey("board", "S1")]) == 0)
+            #expect(try await g.store.evictLeaving() == 0)
+            #expect(try await g.store.scopes() == [RecordKey("board", "b1")])
+        }
+        try await g.store.close()
+    }
+
     /// A card that was downloaded, with an edit that was not sent, in a file that was damaged.
     private func savedEdit(_ sql: String) async throws -> Fixture {
         let f = try Fixture()

@@ -46,10 +46,15 @@ extension Settling {
         }
     }
 
-    /// A root that is asked for by an id that the server did not know was not told: it is read from its beginning (I5).
+    /// A root that is asked for by an id that the server did not know was not told: it is read from its beginning (I5). One that is asked for
+    /// by the server's id, as from a link, has this device's from now on (seed 1159 with `--damage --roots --server-ids`).
     private func askAgain(_ db: Database) throws {
         guard var scopes = try Scopes.read(db) else { return }
         let before = scopes
+        for record in named.sorted() {
+            guard let id = try IdentityMap.serverID(db, of: record) else { continue }
+            scopes.rename(RecordKey(record.entity, id).scopeName, to: record.scopeName)
+        }
         scopes.named(Set(named.map(\.scopeName)))  // any order
         if scopes != before { try scopes.write(db) }
     }

@@ -126,6 +126,25 @@ struct Scopes: Hashable {
         if !names.isEmpty { open = wanted }
     }
 
+    /// A root, or a row that stayed, is called otherwise from now on; asked for by both names, it is as far as the one that is less far.
+    mutating func rename(_ old: String, to new: String) {
+        func move(_ versions: inout [String: Int64]) {
+            guard let version = versions.removeValue(forKey: old) else { return }
+            versions[new] = min(version, versions[new] ?? version)
+        }
+        move(&asked)
+        move(&leaving)
+        move(&returning)
+        move(&caught)
+        if var began = open {
+            move(&began)
+            open = began
+        }
+        if stayed.remove(old) != nil { stayed.insert(new) }
+        if doubted.remove(old) != nil { doubted.insert(new) }
+        if asked[new] != nil { leaving[new] = nil }
+    }
+
     /// These are asked for by another id from now on, of which everything is to come.
     mutating func named(_ names: Set<String>) {
         let names = names.filter { asked[$0] != nil }

@@ -50,7 +50,7 @@ extension World {
             isNotHeld($0, by: device, facts, all)
         }
         for key in vanished { record.violate("I11", "device \(index) does not show \(key) any more, for no reason") }
-        for message in memories[index].falls(facts) {
+        for message in memories[index].falls(facts, isSaved: device.wasSaved) {
             record.violate("I5", "device \(index): \(message)")
         }
         let missing =

@@ -38,12 +38,15 @@ extension World {
 
 extension CanonicalIDs {
     /// The records by the ids that a device's app has for them: of what it does not show it has the server's, as from a link.
-    func local(_ records: Set<RecordKey>, _ shown: LocalIDs, _ store: Store) throws -> Set<RecordKey> {
+    /// - Parameter there: what the server calls a record; one that it was told of by a delete first as the devices do (seed 357249).
+    func local(
+        _ records: Set<RecordKey>, _ shown: LocalIDs, _ store: Store, there: (RecordKey) -> String
+    ) throws -> Set<RecordKey> {
         guard areTwo else { return records }
         return Set(
             try records.sorted().map { record in
                 if shown.knows(record) { return shown.key(record) }
-                let id = try store.localID(ofServerID: Self.server(record.id), entity: record.entity)
+                let id = try store.localID(ofServerID: there(record), entity: record.entity)
                 return RecordKey(record.entity, id)
             })
     }

@@ -48,8 +48,11 @@ extension World {
         for change in facts.queue where change.operation == 0 && !shown.knows(change.record) {
             shown.note(devices[index].names.key(change.record).id, of: change.record)
         }
+        let account = devices[index].account
+        let there = Dictionary(
+            uniqueKeysWithValues: (roots ?? []).map { ($0, server.id(of: $0, in: account)) })  // any order
         settle(index) { [shown] process in
-            let local = if let roots { try ids.local(roots, shown, process.store) } else { nil as Set<RecordKey>? }
+            let local = try roots.map { try ids.local($0, shown, process.store) { there[$0] ?? $0.id } }
             try await process.engine.setScopes(local)
         }
         buryTheDead()
