@@ -207,6 +207,19 @@ struct SavedQueueTests {
         try await g.store.close()
     }
 
+    @Test("A saved change was made over no version that is here, also where it was sent before")
+    func overNothing() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET name = 'B' WHERE id = 'c1'")
+        #expect(try await f.claim().changes.map(\.change.baseVersion) == [3])
+        try await f.store.close()
+        try f.file.breakHeader()
+        let g = try Fixture(file: f.file, seed: 8)
+        #expect(try await g.claim().changes.map(\.change.baseVersion) == [nil])
+        try await g.store.close()
+    }
+
     /// A card that was downloaded, with an edit that was not sent, in a file that was damaged.
     private func savedEdit(_ sql: String) async throws -> Fixture {
         let f = try Fixture()
