@@ -207,6 +207,35 @@ struct SavedQueueTests {
         try await g.store.close()
     }
 
+    @Test(
+        "Seed 2288 with --damage --server-ids: what waits for its deleted parent is not dead by a repeated verdict that lets it live"
+    )
+    func livesUnderDeleted() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("INSERT INTO sync_identity (entity, id, serverID) VALUES ('card', 'c1', 'S1')")
+        try f.sql("DELETE FROM card WHERE id = 'c1'")
+        let sent = try await f.claim()
+        try f.sql("DELETE FROM list WHERE id = 'l1'")
+        try await f.store.close()
+        try f.file.breakHeader()
+        let g = try Fixture(file: f.file, seed: 8)
+        try await g.applyBoard()
+        #expect(try g.int("SELECT count(*) FROM sync_held") == 1)
+        let again = try await g.claim()
+        try #require(again.keys.count == 2)
+        let present = record("card", "c1", 3, ["name": "Card", "idList": "l1", "pos": 1.0, "votes": 1, "desc": "text"])
+        _ = try await g.store.settle(
+            Settlement(outcomes: [
+                .init(changeID: sent.keys[0], kind: .merged(present), isRepeated: true),
+                .init(
+                    changeID: again.keys[1],
+                    kind: .setAside(.init(code: "forbidden", message: "no"), staysUncertain: false)),
+            ]), claim: nil)
+        #expect(try g.text("SELECT idList FROM card WHERE id = 'c1'") == "l1")
+        try await g.store.close()
+    }
+
     @Test("A saved change was made over no version that is here, also where it was sent before")
     func overNothing() async throws {
         let f = try Fixture()

@@ -249,6 +249,10 @@ struct Settling {
             return false
         }
         if namedDead[change.record] != nil { return true }
+        // One that waits for its parent a page told of (seed 2288 with `--damage --server-ids`).
+        if hasHeld, let held = try HeldRecords.find(db, change.record), held.presence == .live, held.version >= version {
+            return false
+        }
         guard try (Meta.integer(db, .checkpoint) ?? 0) >= version, try Scopes.read(db) == nil else { return false }
         return try namedUnseen.contains(change.record) || PassState.read(db).number > 0
             || change.operation != .create && IdentityMap.serverID(db, of: change.record) != nil

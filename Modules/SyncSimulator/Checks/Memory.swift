@@ -198,7 +198,7 @@ struct Memory {
             if revived > (change.operation == .update ? 1 : 0) || isRevival && revived == 0 {
                 found.append("\(key): \(revived) events “revived” of the \(change.operation)")
             }
-            if try !wasUnderOtherName(db, key) {
+            if try !isToldOtherwise(db, key) {
                 found += Self.lines(verdict, change).filter { !fields.contains($0) }
                     .map { "\(key): no line about “\($0)”" }
                 found += Self.events(verdict, change, isCopied: copied.contains(key), made)
@@ -211,11 +211,13 @@ struct Memory {
         return found
     }
 
-    /// Whether a verdict named another record's id: done or not, the change counts as without one, and its event says why (seed 27810).
-    private func wasUnderOtherName(_ db: Database, _ key: String) throws -> Bool {
+    /// Whether a verdict named another record's id: done or not, the change counts as without one, and its event says why (seed 27810). Or the
+    /// change had been refused, for a reason that went with a damaged page: then it is set aside again, and not told as `expired`
+    /// (Decision 352; seed 2114 with `--damage`).
+    private func isToldOtherwise(_ db: Database, _ key: String) throws -> Bool {
         let sql = """
             SELECT 1 FROM sync_event
-            WHERE key = ? AND kind = 'setAside' AND detail ->> '$.code' = 'serverIDTaken' LIMIT 1
+            WHERE key = ? AND kind = 'setAside' AND detail ->> '$.code' IN ('serverIDTaken', 'reasonLost') LIMIT 1
             """
         return try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [key]) != nil
     }
