@@ -236,6 +236,29 @@ struct SavedQueueTests {
         try await g.store.close()
     }
 
+    @Test(
+        "Seed 3255 with --damage --roots: what a saved delete was made over is not the server's word where its record says nothing of it"
+    )
+    func overOwnValues() async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET due = '2027-01-01T00:00:00.000Z' WHERE id = 'c1'")
+        _ = try await f.claim()
+        try f.sql("DELETE FROM card WHERE id = 'c1'")
+        // On a page that is lost.
+        try f.sql("DELETE FROM sync_change WHERE operation = 1")
+        try await f.store.close()
+        try f.file.breakHeader()
+        let g = try Fixture(file: f.file, seed: 8)
+        try await g.applyBoard()
+        let sent = try await g.claim()
+        try #require(sent.keys.count == 1)
+        try await g.settle((sent.keys[0], .refused("forbidden")))
+        #expect(
+            try g.rows("SELECT name, due FROM card").map { [$0[0] as String?, $0[1] as String?] } == [["Card", nil]])
+        try await g.store.close()
+    }
+
     @Test("A saved change was made over no version that is here, also where it was sent before")
     func overNothing() async throws {
         let f = try Fixture()

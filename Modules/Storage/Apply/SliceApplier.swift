@@ -274,6 +274,9 @@ final class SliceApplier {
         let row = try table.writer.read(db, record.key.id)
         var before = Base.state(stored: stored, changes: changes, row: row, entity: table.entity)
         let isAway = before.isAway && record.presence != .live
+        // Of what was not here the page says everything: what an edit was made over may have been this device's own, and refused since
+        // (seed 3255 with `--damage --roots`).
+        let isWhole = before.isAway && !isAway
         if before.isAway { before.fields = Base.named(in: changes, over: nil) }
         let isLoss = try pass.journalsLosses && stored != nil && pass.isNew(db, record.key)
         // What was dead in the old history had no row to lose.
@@ -289,10 +292,11 @@ final class SliceApplier {
         var server = RecordState(
             isLive: record.presence == .live, fields: isAway ? [:] : before.fields, stamps: before.stamps,
             isAway: isAway)
+        let absent = isWhole ? Set(try table.writer.dispensable(db).map(\.name)) : []
         for field in table.entity.fields {
             if let value = record.fields[field.name] {
                 server.fields[field.name] = value
-            } else if isLoss {
+            } else if isLoss || absent.contains(field.name) {
                 // In this history the field was never written.
                 server.fields[field.name] = .null
             }

@@ -88,10 +88,10 @@ struct Invariants {
             guard let row = facts.rows.rows[key] else {
                 // The other one was left out of the rows, since its create was not told yet (seed 25568).
                 let isOther = facts.queue.contains { $0.here == key && $0.operation == 0 } && written(by: last) != key
-                // Saved from a damaged file, an edit finds its row with the download, unless that is dead, and a create what it stands under.
+                // Saved from a damaged file, an edit finds its row with the download, unless that is dead, and what it stands under, too.
                 let isMade = facts.queue.contains { $0.record == key && $0.operation == 0 }
                 let isUnknown = facts.versions[key] ?? 0 == 0 || facts.dead.contains(key)
-                let isToCome = isSaved && isUnknown && (isMade ? facts.held.contains(key) : true)
+                let isToCome = isSaved && (facts.held.contains(key) || isUnknown && !isMade)
                 if !isOther, !isToCome { found.append(("I6", "\(key) was written here, is unsent, and does not show")) }
                 continue
             }
