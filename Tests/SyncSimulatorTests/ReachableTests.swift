@@ -11,6 +11,7 @@ import Testing
     ) throws -> Set<Situation> {
         var options = try SimulationOptions(folder: "", entities: entities)
         options.server = server
+        options.damagesFiles = true
         return Set(Situation.allCases).subtracting(options.reachable)
     }
 
@@ -22,6 +23,12 @@ import Testing
                 .serverCrashAtStatement, .serverCrashAfterCommit, .namedOtherwise, .namedLate, .shownBeforeNamed,
             ])
         #expect(try unreachable(server: .reference) == [.expiredCheckpoint])
+    }
+
+    @Test("No file is damaged unless that is asked for")
+    func damage() throws {
+        let options = try SimulationOptions(folder: "")
+        #expect(Set(Situation.allCases).subtracting(options.reachable) == [.damagedFile])
     }
 
     @Test("Entities without references, checks or fields to lack do not reach what needs them")

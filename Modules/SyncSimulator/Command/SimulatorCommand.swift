@@ -102,7 +102,9 @@ public enum SimulatorCommand {
         say("situations reached:")
         let reachable = options.reachable
         for situation in Situation.allCases {
-            let none = reachable.contains(situation) ? "NEVER" : "cannot be reached with these entities and this server"
+            let none =
+                reachable.contains(situation)
+                ? "NEVER" : "cannot be reached with these entities, this server and these options"
             say("  \(situation.rawValue): \(totals.coverage[situation].map(String.init) ?? none)")
         }
         let missed = totals.missed(of: reachable)

@@ -52,7 +52,10 @@ extension World {
         let there = Dictionary(
             uniqueKeysWithValues: (roots ?? []).map { ($0, server.id(of: $0, in: account)) })  // any order
         settle(index) { [shown] process in
-            let local = try roots.map { try ids.local($0, shown, process.store) { there[$0] ?? $0.id } }
+            let local =
+                if let roots {
+                    try ids.local(roots, shown, process.store) { there[$0] ?? $0.id }
+                } else { nil as Set<RecordKey>? }
             try await process.engine.setScopes(local)
         }
         buryTheDead()
