@@ -5,6 +5,8 @@ import SyncTesting
 struct DamagedFile {
     let path: String
     let damage: FaultTape.Damage
+    /// What stands in the queue: half of the pages that are damaged have some of it.
+    let keys: [String]
     var chance: SeededGenerator
 
     /// - Returns: whether all that was in it can be read still, by who knows how.
@@ -16,9 +18,11 @@ struct DamagedFile {
         switch damage {
         case .header: fill(&bytes, 0..<100)
         case .pages:
+            let all = Data(bytes)
+            let queue = Set(keys.compactMap { all.range(of: Data($0.utf8)).map { $0.lowerBound / page } }).sorted()
             for _ in 0..<(1 + chance.below(3)) {
-                let start = chance.below(bytes.count / page) * page
-                fill(&bytes, start..<(start + page))
+                let place = chance.chance(0.5) && !queue.isEmpty ? chance.pick(queue) : chance.below(bytes.count / page)
+                fill(&bytes, (place * page)..<(place * page + page))
             }
         case .cut: bytes.removeLast(bytes.count - (1 + chance.below(bytes.count / page - 1)) * page)
         case .rubbish: fill(&bytes, 0..<bytes.count)

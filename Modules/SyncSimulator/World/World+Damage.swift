@@ -10,6 +10,7 @@ extension World {
             return
         }
         endSecond(index)
+        let queue = device.read { try LegibleQueue($0) }
         // With a log beside it, or without one.
         if pick >> 1 & 1 == 0 {
             device.stop()
@@ -19,8 +20,10 @@ extension World {
         }
         do {
             var file = DamagedFile(
-                path: device.folder.databasePath, damage: damage, chance: SeededGenerator(seed: pick))
+                path: device.folder.databasePath, damage: damage, keys: queue?.keys ?? [],
+                chance: SeededGenerator(seed: pick))
             if try file.write() { spared.insert(index) }
+            legible[index] = try queue?.keys(in: device.folder)
         } catch { return record.violate("simulator", "\(error)") }
         record.note("device \(index)'s file is damaged: \(damage)")
         record.struck("damaged file")

@@ -448,9 +448,11 @@ extension World {
         devices[index].told.begin(with: devices[index].facts())
         memories[index].restored()
         vanishings[index].restored()
-        if spared.remove(index) == nil {
-            ledgers[index].restored(Set(devices[index].facts()?.queue.map(\.key) ?? []))
+        let kept = Set(devices[index].facts()?.queue.map(\.key) ?? [])
+        if let lost = legible.removeValue(forKey: index)?.subtracting(kept), !lost.isEmpty {
+            record.violate("PRC-14", "device \(index) did not save \(lost.sorted()), which can be read")
         }
+        if spared.remove(index) == nil { ledgers[index].restored(kept) }
         noteCloneLives(index)
     }
 

@@ -51,6 +51,8 @@ final class World {
     var isOlder: Set<Int> = []
     /// Devices whose damaged file can be read as a whole.
     var spared: Set<Int> = []
+    /// What of their queues can be read one by one: all of it is saved.
+    var legible: [Int: Set<String>] = [:]
     /// The device that began as a copy of another one.
     var clone: Clone?
     /// Devices that no fault keeps from opening, and that do not open.
