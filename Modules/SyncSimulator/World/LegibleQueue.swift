@@ -43,7 +43,8 @@ struct LegibleQueue {
 
     private func clear(_ path: String) {
         for suffix in ["", "-wal", "-shm"] where FileManager.default.fileExists(atPath: path + suffix) {
-            do { try FileManager.default.removeItem(atPath: path + suffix) } catch { continue }  // kept: the next look fails
+            // kept: the next look fails.
+            do { try FileManager.default.removeItem(atPath: path + suffix) } catch { continue }
         }
     }
 }
