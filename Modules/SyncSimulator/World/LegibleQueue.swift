@@ -43,8 +43,12 @@ struct LegibleQueue {
 
     private func clear(_ path: String) {
         for suffix in ["", "-wal", "-shm"] where FileManager.default.fileExists(atPath: path + suffix) {
-            // kept: the next look fails.
-            do { try FileManager.default.removeItem(atPath: path + suffix) } catch { continue }
+            do {
+                try FileManager.default.removeItem(atPath: path + suffix)
+            } catch {
+                // kept: the next look fails.
+                continue
+            }
         }
     }
 }
