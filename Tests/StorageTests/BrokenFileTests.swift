@@ -221,15 +221,13 @@ struct BrokenFileTests {
         try #require(try f.int("PRAGMA page_size") == size)
         for n in 0..<3 { try f.sql("INSERT INTO board (id, name) VALUES (?, 'A')", ["b\(n)"]) }
         let keys = try await f.store.queued().map(\.change.id)
+        let root = try f.int("SELECT rootpage FROM sqlite_schema WHERE name = 'sync_change_record'") ?? 0
         try await f.store.close()
         // Without its header; or with an index that lacks a row.
         if isHeaderGone {
             try overwrite(file, at: 0, [UInt8](repeating: 0x55, count: 100))
         } else {
             let bytes = try Data(contentsOf: URL(fileURLWithPath: file.path))
-            let root = try await DatabaseQueue(path: file.path).read {
-                try Int.fetchOne($0, sql: "SELECT rootpage FROM sqlite_schema WHERE name = 'sync_change_record'") ?? 0
-            }
             let page = bytes[(root - 1) * size..<root * size]
             let place = try #require(page.firstRange(of: Data("b1".utf8))).lowerBound
             try overwrite(file, at: UInt64(place), Array("x".utf8))
