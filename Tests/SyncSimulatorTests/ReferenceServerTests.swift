@@ -28,7 +28,7 @@ import Testing
             ])
         // Owned by this test, which drives it to its end.
         let sending = Task(executorPreference: executor) {
-            try await server.answer(request, device: 0, account: "user", tokens: nil, wire: nil)
+            try await server.answer(request, device: 0, account: "user", tokens: nil, way: Way())
         }
         var looks: [[String]] = []
         let end = executor.run {

@@ -40,6 +40,14 @@ import Testing
         #expect(heard.prints && heard.seeds == 7..<8)
         #expect(replay.trace(7, again) == line)
         #expect(again.folder == "/tmp/a folder")
+        all.sendsByREST = true
+        #expect(replay.trace(7, all) == line.replacingOccurrences(of: "--single", with: "--rest"))
+        let rest = try Arguments(["--trace", "7", "--rest"]).options(SimulationSchema.entities, LastWriterDeltas())
+        #expect(rest.sendsSingly && rest.sendsByREST && rest.usesReferenceServer(7))
+        for other in [["--server-ids"], ["--server", "model"]] {
+            let both = try Arguments(["--trace", "7", "--rest"] + other)
+            #expect(throws: Arguments.Mistake.self) { try both.options(SimulationSchema.entities, LastWriterDeltas()) }
+        }
     }
 
     @Test("A program that does not say what starts it is called by its path")

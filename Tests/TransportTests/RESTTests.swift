@@ -1,5 +1,6 @@
 import HTTPTypes
 import SyncCore
+import SyncTesting
 import Testing
 
 @testable import Transport
@@ -74,6 +75,21 @@ struct RESTTests {
         #expect(http.requests.allSatisfy { $0.headerFields[.idempotencyKey] == "\"key\"" })
         #expect(http.requests.allSatisfy { $0.headerFields[.syncDevice] == "device" })
         #expect(http.requests.prefix(5).map { $0.headerFields[.ifMatch] } == [nil, "\"5\"", "\"6\"", nil, nil])
+    }
+
+    @Test("what is made under something dead is told as dead, and is no success")
+    func madeDead() async throws {
+        let create = change(.create, edit)
+        let dead = ServerRecord(key: create.record, version: 7, presence: .deleted)
+        let result = try await verdict(create, .of(201, #"{"id":"a","version":7,"deleted":true}"#))
+        #expect(result?.verdict == .merged(record: dead))
+    }
+
+    @Test("a PUT says what fields are to be, whoever passes it on")
+    func values() throws {
+        let sender = try sender(ScriptedHTTP([]))
+        #expect(sender.sendsValues)
+        #expect(IDTranslatingSender(sender, schema: try Schema([]), translation: InMemoryIDs()).sendsValues)
     }
 
     @Test("a success is proved by the record's id, or empty where the mapping says so")

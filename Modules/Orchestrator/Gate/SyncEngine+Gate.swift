@@ -142,6 +142,7 @@ private struct EngineGate: Gate {
 private struct NotingSender: ChangeSender {
     let engine: SyncEngine
     let base: any ChangeSender
+    var sendsValues: Bool { base.sendsValues }
 
     func send(_ changes: [Change], deviceID: String) async throws(ExchangeFailure) -> [ChangeResult] {
         try await engine.noted { () async throws(ExchangeFailure) in try await base.send(changes, deviceID: deviceID) }

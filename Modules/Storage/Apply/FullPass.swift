@@ -24,6 +24,7 @@ enum FullPass {
         let number = state.number + 1
         try Meta.set(db, .pass, number)
         try Meta.set(db, .passRuns, 1)
+        try Meta.set(db, .passFrom, Meta.integer(db, .highest))
         try Meta.set(db, .passAwaits, 0)
         try Meta.set(db, .checkpoint, 0)
         try Meta.set(db, .openFrom, nil as Int64?)

@@ -15,9 +15,11 @@ extension SliceApplier {
         }
         guard let held = look.held else { return record }
         guard pass.isInOtherHistory, held.version == 0 else {
+            // A version from since the pass began is a verdict's, which may have come over another life, too (seed 54081 with
+            // `--server-ids`).
             let mayBeAnother =
-                pass.isRunning && !pass.journalsLosses && held.version < record.version
-                && (held.pass ?? -1) < pass.number
+                pass.isRunning && !pass.journalsLosses
+                && (held.version > passFrom || held.version < record.version && (held.pass ?? -1) < pass.number)
             return try mayBeAnother || isAnotherLife(record, held.version, look) ? wholeOfPass(record, table) : record
         }
         var whole = record

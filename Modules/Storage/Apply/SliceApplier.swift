@@ -27,6 +27,8 @@ final class SliceApplier {
     private(set) var tables: [String: AppliedTable] = [:]
     let hasQueue: Bool
     var hasHeld: Bool
+    /// The highest version that had been seen when the full pass began that runs.
+    let passFrom: Int64
     /// Fields (`card.desc`) that the server's records are known to lack.
     private var missingFields: Set<String> = []
 
@@ -42,6 +44,7 @@ final class SliceApplier {
         self.context = context
         self.now = now
         pass = try PassState.read(db)
+        passFrom = try pass.isRunning ? Meta.integer(db, .passFrom) ?? .max : .max
         // A row that stays on this device counts like one that waits.
         hasQueue =
             try Row.fetchOne(db.cachedStatement(sql: "SELECT 1 FROM sync_change LIMIT 1")) != nil || !Drafts.isEmpty(db)

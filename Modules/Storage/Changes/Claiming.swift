@@ -235,6 +235,24 @@ struct Claiming {
             db.cachedStatement(sql: sql), arguments: [create.record.entity, create.record.id, first]) != nil
     }
 
+    /// Of what goes as values, and was worked out from others than the server has by its last word here, an earlier version is said: the
+    /// server refuses it, and a successor is made from what it has (Decision 494).
+    /// - Returns: by the changes' places.
+    private func earlierVersions(_ db: Database) throws -> [Int64: Int64] {
+        var versions: [Int64: Int64] = [:]
+        let epoch = try QueueFigures.epochSequence(db)
+        for change in groups.lazy.flatMap(\.changes) where !change.wasSent && change.hasRules {
+            let isKnown = held[change.position] != nil && change.sequence > epoch
+            if isKnown {
+                let waiting = try Base.remaining(db, of: change.record, table.schema)
+                let base = Base.named(in: waiting, over: try StoredRecord.read(db, change.record))
+                guard !change.isWorkedOut(over: base) else { continue }
+            }
+            versions[change.position] = max(0, (held[change.position] ?? 0) - 1)
+        }
+        return versions
+    }
+
     // MARK: Limits and marks
 
     private func size(_ row: RawStatement) -> Int { row.bytes(9) + Self.overhead }
@@ -266,10 +284,13 @@ struct Claiming {
 
     private func mark(_ db: Database, _ settling: inout Settling) throws -> [QueuedChange] {
         if hasAside { try handOver(db) }
+        // What was merged still tells what it was worked out from.
+        let stated = limits.sendsValues ? try earlierVersions(db) : [:]
         for position in dropped + groups.flatMap(\.merged) {
             try ChangeRows.delete(db, position: position)
             settling.counted -= 1
         }
-        return try Marking.mark(db, groups.map { ($0.changes, $0.isRewritten) }, held: held)
+        return try Marking.mark(
+            db, groups.map { ($0.changes, $0.isRewritten) }, held: held, stated: stated)
     }
 }

@@ -6,9 +6,11 @@ enum Marking {
     /// - Parameters:
     ///   - groups: the changes in the order of the queue, and whether their stored form is another by now.
     ///   - held: the versions held of their records, by the changes' places.
+    ///   - stated: what some of them say in place of that, whatever is held.
     /// - Returns: them as they go out.
     static func mark(
-        _ db: Database, _ groups: [(changes: [StoredChange], isRewritten: Bool)], held: [Int64: Int64]
+        _ db: Database, _ groups: [(changes: [StoredChange], isRewritten: Bool)], held: [Int64: Int64],
+        stated: [Int64: Int64] = [:]
     ) throws -> [QueuedChange] {
         guard !groups.isEmpty else { return [] }
         var claimed: [QueuedChange] = []
@@ -21,7 +23,7 @@ enum Marking {
                 case .uploading: break
                 case .uncertain: try ChangeRows.setState(db, position: change.position, .uploading)
                 case .pending, .blocked, .failed, .blockedAfterSending:
-                    change.baseVersion = baseVersion(of: change, held: held, epoch)
+                    change.baseVersion = stated[change.position] ?? baseVersion(of: change, held: held, epoch)
                     try markFresh(db, change, isRewritten: isRewritten || change.isRaw, &marks)
                 }
                 let wasSent = change.wasSent

@@ -143,7 +143,7 @@ struct SingleTurn {
             guard try rows.step() else { return nil }
             let next = try StoredChange(rows, table.schema)
             guard next.state == .pending, next.unit == nil, table.schema[next.record.entity] != nil,
-                !next.hasEmptyDifference(table.deltas)
+                !next.hasEmptyDifference(table.deltas), !(limits.sendsValues && next.hasRules)
             else { return nil }
             // A neighbour may be merged into it.
             if limits.merges, try rows.step(), RecordKey(rows.text(3) ?? "", rows.text(4) ?? "") == next.record {

@@ -178,6 +178,19 @@ extension StoredChange {
     }
 }
 
+extension StoredChange {
+    /// Whether it is an update of a field whose value says nothing without the one before it.
+    var hasRules: Bool { operation == .update && fields.values.contains { $0.rule != .lastWriter } }
+
+    /// Whether what it writes by such rules was worked out from these values.
+    func isWorkedOut(over base: [String: FieldValue]) -> Bool {
+        fields.allSatisfy { name, delta in
+            guard delta.rule != .lastWriter, let value = base[name] else { return true }
+            return value.isSame(as: delta.old ?? .null)
+        }
+    }
+}
+
 extension Operation {
     /// The number in `sync_change.operation`.
     var number: Int64 {

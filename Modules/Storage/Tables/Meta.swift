@@ -33,6 +33,8 @@ enum Meta {
         case passRuns, passRows, passAwaits
         /// When the present or last full pass began, by the server's clock, milliseconds since 1970.
         case passBegan
+        /// The highest version that had been seen then; a pass that begins anew keeps it.
+        case passFrom
         /// Changes up to this sequence were made in an earlier epoch: they are first sent without `baseVersion`.
         case epochSequence
         /// The queue's schedule, as JSON.

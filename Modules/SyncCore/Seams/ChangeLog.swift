@@ -59,11 +59,18 @@ public struct ClaimLimits: Sendable, Hashable {
     public var maxBytes: Int
     /// Whether neighbours of one record that were never sent are merged first.
     public var merges: Bool
+    /// Whether what is claimed goes out as values, which replace the server's, and not as differences, which are added to them.
+    ///
+    /// Sums, sets and fields under check were then worked out from what was here when they were written. Where the server's word came
+    /// since, such a change is claimed for the first time with a `baseVersion` below the one held: the server refuses it as a
+    /// conflict, and a successor is made from what it has (Decision 494). It means nothing to a log that knows no records.
+    public var sendsValues: Bool
 
-    public init(maxChanges: Int = 1_000, maxBytes: Int = 4 << 20, merges: Bool = true) {
+    public init(maxChanges: Int = 1_000, maxBytes: Int = 4 << 20, merges: Bool = true, sendsValues: Bool = false) {
         self.maxChanges = maxChanges
         self.maxBytes = maxBytes
         self.merges = merges
+        self.sendsValues = sendsValues
     }
 }
 

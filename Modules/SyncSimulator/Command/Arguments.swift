@@ -24,6 +24,7 @@ struct Arguments {
     private var capture: SimulatedCapture?
     private var derives = false
     private var sendsSingly = false
+    private var sendsByREST = false
     private var movesMuch = false
     private var damagesFiles = false
     private var hasHandlers = false
@@ -46,6 +47,7 @@ struct Arguments {
                          [--handlers]                    the app has handlers of its own, which are told of each record
                          [--server-ids]                  the reference server makes its own ids
                          [--single]                      each change goes in a request of its own
+                         [--rest]                        the same, in the REST dialect; with the reference server, and the devices' ids
                          [--roots]                       devices hold parts of the account, and much moves between them
                          [--damage]                      devices' files are damaged while nobody has them open
         simulate --plant [NAME] [--seeds N] [--from S]   plants bugs and looks whether they are found
@@ -108,6 +110,7 @@ struct Arguments {
             case "--handlers": hasHandlers = true
             case "--server-ids": makesIDs = true
             case "--single": sendsSingly = true
+            case "--rest": sendsByREST = true
             case "--roots": movesMuch = true
             case "--damage": damagesFiles = true
             case "--folder": folder = try word("--folder", "a path")
@@ -139,6 +142,9 @@ struct Arguments {
     }
 
     func options(_ entities: [EntitySchema], _ deltas: any DeltaCalculation) throws -> SimulationOptions {
+        if sendsByREST, makesIDs || server == .model {
+            throw Mistake(description: "--rest goes with the reference server, which takes the devices' ids then")
+        }
         // Files in memory, where the system has such a place: thousands of databases are made and thrown away.
         let memory = "/dev/shm"
         let usual = FileManager.default.isWritableFile(atPath: memory) ? memory : NSTemporaryDirectory()
@@ -152,7 +158,8 @@ struct Arguments {
         options.derives = derives
         options.hasHandlers = hasHandlers
         options.makesIDs = makesIDs
-        options.sendsSingly = sendsSingly
+        options.sendsSingly = sendsSingly || sendsByREST
+        options.sendsByREST = sendsByREST
         options.movesMuch = movesMuch
         options.damagesFiles = damagesFiles
         return options

@@ -30,7 +30,7 @@ struct ReplayLine {
         if options.derives { words.append("--derived") }
         if options.hasHandlers { words.append("--handlers") }
         if options.makesIDs { words.append("--server-ids") }
-        if options.sendsSingly { words.append("--single") }
+        if options.sendsSingly { words.append(options.sendsByREST ? "--rest" : "--single") }
         if options.movesMuch { words.append("--roots") }
         if options.damagesFiles { words.append("--damage") }
         if !options.readsByWriter { words.append("--readers") }

@@ -29,6 +29,8 @@ public struct SimulationOptions: Sendable {
     var makesIDs = false
     /// Whether the devices send one change in a request, beside their cycles (``SingleSender``). One process has a file then.
     var sendsSingly = false
+    /// Whether those go in the REST dialect; the server of all seeds is the reference server then.
+    var sendsByREST = false
     /// Whether devices hold parts of the account in each seed, and much is moved between them.
     var movesMuch = false
     /// Whether devices' files are damaged while nobody has them open.
@@ -95,13 +97,14 @@ public struct SimulationOptions: Sendable {
 
     /// A third of the seeds meet the reference server's real core, through the real codec; the others the model server.
     func usesReferenceServer(_ seed: UInt64) -> Bool {
-        makesIDs || server.map { $0 == .reference } ?? (seed % 3 == 0)
+        makesIDs || sendsByREST || server.map { $0 == .reference } ?? (seed % 3 == 0)
     }
 
     /// Who knows that the server makes its own ids, as the reference server of three in ten seeds does; `nil` where it takes the
     /// devices'.
     func naming(_ seed: UInt64) -> IDWaiting? {
-        guard usesReferenceServer(seed) else { return nil }
+        // In the REST dialect nobody tells the server what a device calls a record, from which its ids are made here.
+        guard usesReferenceServer(seed), !sendsByREST else { return nil }
         var chance = SeededGenerator(seed: seed, .naming)
         let makes = chance.chance(0.3)
         return makes || makesIDs ? chance.pick([.always, .onceNamed]) : nil

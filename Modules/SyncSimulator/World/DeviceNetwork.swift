@@ -60,6 +60,7 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
         let account: String
         /// Its number, where it has not arrived before.
         var first: Int?
+        var isSingle = false
     }
 
     init(
@@ -83,9 +84,11 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
     func endAll() { living = [] }
 
     /// The network as one process sees it; a process that died gets nothing through.
-    /// - Parameter onRequest: hears of each request before it leaves.
-    func port(of process: Int, onRequest: @escaping () -> Void = {}) -> Port {
-        Port(network: self, process: process, account: account, onRequest: onRequest)
+    /// - Parameters:
+    ///   - isSingle: its changes go alone, in the REST dialect.
+    ///   - onRequest: hears of each request before it leaves.
+    func port(of process: Int, isSingle: Bool = false, onRequest: @escaping () -> Void = {}) -> Port {
+        Port(network: self, process: process, account: account, isSingle: isSingle, onRequest: onRequest)
     }
 
     struct Port: Exchange, @unchecked Sendable {
@@ -93,12 +96,14 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
         let network: DeviceNetwork
         let process: Int
         let account: String
+        let isSingle: Bool
         let onRequest: () -> Void
         private var isAlive: Bool { network.living.contains(process) }
 
         func exchange(_ request: ExchangeRequest) async throws(ExchangeFailure) -> ExchangeAnswer {
             guard isAlive else { throw .unreachable }
-            let sender = Sender(account: account, device: network.device, process: process, lease: network.lease())
+            let sender = Sender(
+                account: account, device: network.device, process: process, lease: network.lease(), isSingle: isSingle)
             network.leaves(sender)
             onRequest()
             defer { network.askingProcesses[process] = nil }
@@ -132,6 +137,7 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
         let process: Int
         /// The lease under which it leaves.
         let lease: Int64?
+        var isSingle = false
         /// Each process has connections of its own.
         var connection: Int { process > SecondProcess.firstNumber ? device + SecondProcess.firstNumber : device }
     }
@@ -180,7 +186,9 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
             guard isValid else { throw .status(401, code: "unauthorized", retryAfter: nil) }
         }
         if let storm { return try await suffer(storm, request, number, by: sender) }
-        guard let fault = faults[number] else { return try await deliver(request, number, by: sender) }
+        guard let fault = faults[number], !sender.isSingle || fault.strikesSingle else {
+            return try await deliver(request, number, by: sender)
+        }
         record.note("device \(device) request \(number) \(fault)")
         return try await suffer(fault, request, number, by: sender)
     }
@@ -225,16 +233,18 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
             record.struck(fault.name)
             return try await deliver(request, number, by: sender)
         case .replayedLater(let milliseconds):
-            keep(request, for: milliseconds, sender.account)
+            keep(request, for: milliseconds, sender)
             return try await deliver(request, number, by: sender)
         case .arrivesLate(let milliseconds, let patience):
             record.struck(fault.name)
-            keep(request, for: patience + milliseconds, sender.account, first: number)
+            keep(request, for: patience + milliseconds, sender, first: number)
             try await wait(patience)
             throw ExchangeFailure(kind: .network, message: "no answer in \(patience) ms", reachedServer: true)
         case .status(let status, let retryAfter):
             record.struck(fault.name)
-            throw .status(status, code: nil, retryAfter: retryAfter)
+            guard sender.isSingle else { throw .status(status, code: nil, retryAfter: retryAfter) }
+            return try await deliver(
+                request, number, by: sender, Way(isSingle: true, status: (status, retryAfter)))
         case .missingVerdicts(let bits):
             var answer = try await deliver(request, number, by: sender)
             let before = answer.results.count
@@ -259,6 +269,9 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
         case .backoff(let seconds):
             var answer = try await deliver(request, number, by: sender)
             answer.backoffSeconds = seconds
+            if sender.isSingle {
+                for place in answer.results.indices { answer.results[place].backoffSeconds = seconds }
+            }
             if seconds > 0 { record.struck(fault.name) }
             return answer
         case .foreignEpoch:
@@ -292,11 +305,15 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
             throw ExchangeFailure(kind: .network, message: wire.rawValue, reachedServer: true)
         case .wire(let wire):
             let answer: ExchangeAnswer
-            do { answer = try await deliver(request, number, by: sender, wire: wire) } catch {
+            do {
+                answer = try await deliver(request, number, by: sender, Way(isSingle: sender.isSingle, fault: wire))
+            } catch {
                 // What the server itself refuses has no answer to be spoilt; one that is none is of a 200, or of nothing.
-                if error.kind != .history, error.status ?? 200 == 200 { record.struck(fault.name) }
+                if error.kind != .history, (200..<300).contains(error.status ?? 200) { record.struck(fault.name) }
                 throw error
             }
+            // What was refused has an answer of another kind, which came as it was; and a probe has heard that the server lives.
+            if sender.isSingle, !answer.results.contains(where: \.isDone) { return answer }
             record.violate("I14", "device \(device): an answer with \(wire) was taken")
             return answer
         case .hang:
@@ -313,10 +330,11 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
     }
 
     private func keep(
-        _ request: ExchangeRequest, for milliseconds: Int64, _ account: String, first number: Int? = nil
+        _ request: ExchangeRequest, for milliseconds: Int64, _ sender: Sender, first number: Int? = nil
     ) {
         let at = clock.now.elapsed + .milliseconds(milliseconds)
-        kept.append(Kept(at: at, request: request, account: account, first: number))
+        kept.append(
+            Kept(at: at, request: request, account: sender.account, first: number, isSingle: sender.isSingle))
     }
 
     /// Another deployment with the same interface, made from a copy of this one: it has done everything, and has records of its
@@ -349,7 +367,7 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
             }
             do {
                 let answer = try await server.answer(
-                    copy.request, device: device, account: copy.account, tokens: nil, wire: nil)
+                    copy.request, device: device, account: copy.account, tokens: nil, way: Way(isSingle: copy.isSingle))
                 if answer.results.contains(where: \.isDuplicate) { record.cover(.lateCopyOfRequest) }
                 if copy.first != nil, answer.results.contains(where: { $0.verdict.isDecided && !$0.isDuplicate }) {
                     record.cover(.lateEffect)
@@ -361,12 +379,13 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
     }
 
     private func deliver(
-        _ request: ExchangeRequest, _ number: Int, by sender: Sender, wire: FaultTape.WireFault? = nil
+        _ request: ExchangeRequest, _ number: Int, by sender: Sender, _ way: Way? = nil
     ) async throws(ExchangeFailure) -> ExchangeAnswer {
         arrived(request, number)
         do {
             var answer = try await server.answer(
-                request, device: sender.connection, account: sender.account, tokens: tokens, wire: wire)
+                request, device: sender.connection, account: sender.account, tokens: tokens,
+                way: way ?? Way(isSingle: sender.isSingle))
             record.note("answer \(answer.summary)")
             try detail(&answer)
             record.heard(
@@ -412,5 +431,15 @@ extension ExchangeAnswer {
     fileprivate func isForeign(to request: ExchangeRequest) -> Bool {
         guard let known = request.dataset, let dataset else { return false }
         return known != dataset
+    }
+}
+
+extension FaultTape.RequestFault {
+    /// Whether it can strike a request with one change, whose answer has neither verdicts nor a page, and names no history.
+    fileprivate var strikesSingle: Bool {
+        switch self {
+        case .missingVerdicts, .shortPage, .foreignEpoch, .foreignDataset, .otherDeployment: false
+        default: true
+        }
     }
 }

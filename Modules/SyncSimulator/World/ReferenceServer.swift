@@ -20,7 +20,9 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
     private let rules: Rules
     private let record: Record
     private var service: SyncService
-    private var connections: [String: (wire: InProcessHTTP, exchange: BatchExchange)] = [:]
+    private var connections: [String: Connection] = [:]
+    /// The stamp of the last change that came alone, by account: the server's order decides there.
+    private var stamps: [String: Stamp] = [:]
     private var kept: [String: Data]?
     private var starts: UInt64 = 0
     /// By account, as is what was found.
@@ -57,7 +59,7 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
         self.schema = schema
         let entities = schema.entities.map { entity in
             ServerEntity(
-                entity.name, collection: entity.name + "s",
+                entity.name, collection: Self.collection(entity),
                 parents: entity.parents.map { .init(field: $0.name, entity: $0.reference?.entity ?? "") },
                 references: entity.fields.compactMap { field in
                     guard let other = field.reference, !other.isParent else { return nil }
@@ -83,50 +85,102 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
         try service.onStatement { [life] in try life.statement() }
     }
 
+    /// A device's way in: the same wire for both dialects.
+    private struct Connection {
+        let wire: InProcessHTTP
+        let exchange: BatchExchange
+        let single: RESTSender
+    }
+
     func answer(
-        _ request: ExchangeRequest, device: Int, account: String, tokens: DeviceTokens?, wire: FaultTape.WireFault?
+        _ request: ExchangeRequest, device: Int, account: String, tokens: DeviceTokens?, way: Way
     ) async throws(ExchangeFailure) -> ExchangeAnswer {
-        let connection: (wire: InProcessHTTP, exchange: BatchExchange)
+        let connection: Connection
         do { connection = try self.connection(device, account, tokens) } catch {
             throw ExchangeFailure(kind: .unknown, message: "\(error)")
         }
         connection.wire.isBusy = true
         defer { connection.wire.isBusy = false }
-        connection.wire.fault = wire
+        connection.wire.fault = way.fault
+        connection.wire.status = way.status
         connection.wire.asked = request
         connection.wire.tokens = tokens
-        return try await connection.exchange.exchange(request)
+        guard way.isSingle else { return try await connection.exchange.exchange(request) }
+        return try await answer(single: request, over: connection.single)
+    }
+
+    /// One change, as one request of the REST dialect; a probe, where there is none. No such answer has a history or a page.
+    private func answer(
+        single request: ExchangeRequest, over sender: RESTSender
+    ) async throws(ExchangeFailure) -> ExchangeAnswer {
+        var results: [ChangeResult] = []
+        if request.changes.isEmpty {
+            try await sender.probe()
+        } else {
+            results = try await sender.send(request.changes, deviceID: request.deviceID)
+        }
+        return ExchangeAnswer(
+            dataset: request.dataset, epoch: request.epoch ?? present,
+            currentSyncVersion: results.compactMap(\.madeVersion).max() ?? request.lastSyncVersion, hasMore: true,
+            results: results, page: ArrayPage([]))
     }
 
     private func connection(
         _ device: Int, _ account: String, _ tokens: DeviceTokens?
-    ) throws -> (wire: InProcessHTTP, exchange: BatchExchange) {
+    ) throws -> Connection {
         // What is on its way already proves nothing, and has a connection of its own: the device's keeps the device's tokens.
         var name = "\(device) \(account)\(tokens == nil ? ", on its way" : "")"
         while let known = connections[name] {
             guard known.wire.isBusy else { return known }
             name += ", beside that"
         }
-        let wire = InProcessHTTP { [unowned self] body in
-            self.serve(body, account)
+        let wire = InProcessHTTP { [unowned self] request, body in
+            self.serve(request, body, account)
         }
+        let logger = Logger(label: "simulator", factory: { _ in SwiftLogNoOpLogHandler() })
+        let credentials: any Credentials = tokens ?? FixedCredentials(nil)
         let exchange = try BatchExchange(
-            endpoint: "https://server.invalid", http: wire, credentials: tokens ?? FixedCredentials(nil),
-            clock: virtual, wallClock: clock,
-            ids: SeededIDs(seed: seed ^ UInt64(device)),
-            logger: Logger(label: "simulator", factory: { _ in SwiftLogNoOpLogHandler() }))
-        wire.onReply = { [unowned self] request, body in self.tell(request, body, account) }
-        connections[name] = (wire, exchange)
-        return (wire, exchange)
+            endpoint: Self.endpoint, http: wire, credentials: credentials, clock: virtual, wallClock: clock,
+            ids: SeededIDs(seed: seed ^ UInt64(device)), logger: logger)
+        let single = try RESTSender(
+            endpoint: Self.endpoint, mappings: mappings, http: wire, credentials: credentials, clock: virtual,
+            wallClock: clock, ids: SeededIDs(seed: seed ^ UInt64(device) ^ 1 << 32), logger: logger)
+        wire.onReply = { [unowned self] asked, request, reply in
+            if request.isBatch {
+                self.tell(asked, reply.body, account)
+            } else {
+                self.tell(asked, request, reply, account)
+            }
+        }
+        let connection = Connection(wire: wire, exchange: exchange, single: single)
+        connections[name] = connection
+        return connection
+    }
+
+    private static let endpoint = "https://server.invalid"
+
+    private static func collection(_ entity: EntitySchema) -> String { entity.name + "s" }
+
+    /// How records stand in the REST dialect.
+    private var mappings: [String: RESTMapping] {
+        Dictionary(
+            uniqueKeysWithValues: schema.entities.map {
+                ($0.name, RESTMapping(collection: Self.collection($0), serverMakesIDs: ids.areTwo))
+            })
     }
 
     /// The reply to a request, and whether it leaves a server that lives.
-    private func serve(_ body: [UInt8], _ account: String) -> (reply: ServerReply, leaves: Bool) {
+    private func serve(
+        _ request: HTTPRequest, _ body: [UInt8], _ account: String
+    ) -> (reply: ServerReply, leaves: Bool) {
         // Only now: a request is under way for some jobs, in which somebody may look.
         known[account] = nil
         do {
             try life.begins()
-            let reply = service.sync(account: account, body: body)
+            let reply =
+                request.isBatch
+                ? service.sync(account: account, body: body)
+                : service.rest(account: account, request: RESTRequest(request, body))
             guard let death = try life.ends() else { return (reply, true) }
             record.cover(death.kind == .atStatement ? .serverCrashAtStatement : .serverCrashAfterCommit)
             record.struck("server crash")
@@ -160,6 +214,34 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
         if ids.areTwo { leaveOut(of: &request, results) }
         for part in ids.parts(of: request, isDone: done.contains, isRetried: retried.contains) {
             for difference in shadow(account).differences(part, results) {
+                record.violate("verdict", "of the reference server: \(difference)")
+            }
+        }
+    }
+
+    /// The same for a change that came alone: the shadow is told what was done, in the order in which it came.
+    private func tell(_ asked: ExchangeRequest, _ request: HTTPRequest, _ reply: ServerReply, _ account: String) {
+        guard let key = request.headerFields[.init("Idempotency-Key")!],
+            var change = asked.changes.first(where: { key == "\"\($0.id)\"" }),
+            !reply.headers.contains(where: { $0.name == "Idempotency-Replayed" })
+        else { return }
+        // Nothing is done to what is not there.
+        guard change.operation != .delete || shadow(account).shows(ids.key(change.record)) else { return }
+        let now = Stamp(milliseconds: UInt64(max(0, clock.nowMilliseconds)), counter: 0)
+        let stamp = max(stamps[account]?.successor ?? .zero, now)
+        stamps[account] = stamp
+        change.stamp = stamp
+        for name in change.fields.keys { change.fields[name]?.stamp = nil }  // any order
+        var told = asked
+        told.changes = [change]
+        let isDead = Self.json(reply.body)?["deleted"] == .bool(true)
+        let done = ChangeResult(
+            changeID: change.id,
+            verdict: isDead
+                ? .merged(record: ServerRecord(key: change.record, version: 0, presence: .deleted))
+                : .applied(version: nil, overwrote: [:], serverID: nil))
+        for part in ids.parts(of: told, isDone: { _ in true }, isRetried: { _ in false }) {
+            for difference in shadow(account).differences(part, [done]) {
                 record.violate("verdict", "of the reference server: \(difference)")
             }
         }
@@ -238,7 +320,10 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
     }
 
     func wrongValues() -> [String] {
-        shadows.keys.sorted().flatMap { shadow($0).differences(records(of: $0)) }
+        shadows.keys.sorted().flatMap {
+            // A change that came alone says the whole set.
+            shadow($0).differences(records(of: $0)) { stamps.isEmpty ? false : schema[$1]?.field($0)?.rule == .union }
+        }
     }
 
     var asksForTokens: Bool { true }
@@ -375,79 +460,17 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
     }
 }
 
-/// An HTTP client whose server is a function, and that can spoil what comes back.
-final class InProcessHTTP: HTTPTransport, @unchecked Sendable {
-    // Sendable: all of it is used by the one thread that drives the executor.
-    private let serve: ([UInt8]) -> (reply: ServerReply, leaves: Bool)
-    /// A request is on its way; another one at the same time takes another connection.
-    var isBusy = false
-    /// What becomes of the next answer.
-    var fault: FaultTape.WireFault?
-    private var last: ServerReply?
-    /// Whose token is looked at; `nil` looks at none.
-    var tokens: DeviceTokens?
-    /// The request that is on its way, and who hears what the server said to it.
-    var asked: ExchangeRequest?
-    var onReply: (ExchangeRequest, [UInt8]) -> Void = { _, _ in }
-
-    init(serve: @escaping ([UInt8]) -> (reply: ServerReply, leaves: Bool)) { self.serve = serve }
-
-    func send(_ request: HTTPRequest, body: [UInt8]) async throws(HTTPFailure) -> HTTPAnswer {
-        // This server takes plain bodies only, as a small one would.
-        guard request.headerFields[.contentEncoding] == nil else {
-            return Self.answer(ServerReply(status: 415))
-        }
-        if let tokens, !tokens.isValid(request.headerFields[.authorization]) {
-            return Self.answer(ServerReply(status: 401))
-        }
-        var (reply, leaves) = serve(body)
-        if reply.status == 200, let asked { onReply(asked, reply.body) }
-        guard leaves else {
-            fault = nil
-            throw HTTPFailure(.interrupted, "the server died")
-        }
-        let earlier = last
-        if reply.status == 200 { last = reply }
-        defer { fault = nil }
-        guard let fault, reply.status == 200 else { return Self.answer(reply) }
-        switch fault {
-        case .truncated: reply.body = Array(reply.body.prefix(reply.body.count * 2 / 3))
-        case .captivePortal:
-            reply = ServerReply(
-                status: 200, headers: [.init("Content-Type", "text/html")],
-                body: Array("<html>Sign in</html>".utf8))
-        case .wrongContentType: reply.headers = [.init("Content-Type", "text/plain")]
-        case .staleAnswer: reply = earlier ?? ServerReply(status: 204)
-        case .contradiction: reply.body = Self.contradicted(reply.body) ?? Self.miscounted(reply.body)
-        case .wrongCount: reply.body = Self.miscounted(reply.body)
-        }
-        return Self.answer(reply)
+extension RESTRequest {
+    fileprivate init(_ request: HTTPRequest, _ body: [UInt8]) {
+        let parts = (request.path ?? "").split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+        self.init(
+            method: request.method.rawValue, path: String(parts.first ?? ""),
+            query: parts.count > 1 ? String(parts[1]) : "",
+            headers: request.headerFields.map { .init($0.name.rawName, $0.value) }, body: body)
     }
+}
 
-    func close() async {}
-
-    private static func miscounted(_ body: [UInt8]) -> [UInt8] {
-        Array(
-            String(decoding: body, as: UTF8.self).replacingOccurrences(
-                of: "\"count\":", with: "\"count\":1"
-            ).utf8)
-    }
-
-    /// With a second, other verdict for the first change; `nil` where there is none.
-    private static func contradicted(_ body: [UInt8]) -> [UInt8]? {
-        let text = String(decoding: body, as: UTF8.self)
-        let parts = text.components(separatedBy: "\"results\":[{\"changeID\":\"")
-        guard parts.count == 2, let key = parts[1].split(separator: "\"").first else { return nil }
-        let other =
-            "{\"changeID\":\"\(key)\",\"verdict\":\"rejected\",\"error\":{\"code\":\"expired\",\"message\":\"\"}},"
-        return Array((parts[0] + "\"results\":[" + other + "{\"changeID\":\"" + parts[1]).utf8)
-    }
-
-    private static func answer(_ reply: ServerReply) -> HTTPAnswer {
-        var head = HTTPResponse(status: .init(code: reply.status))
-        for header in reply.headers {
-            if let name = HTTPField.Name(header.name) { head.headerFields[name] = header.value }
-        }
-        return HTTPAnswer(head: head, body: HTTPBody(reply.body))
-    }
+extension ChangeResult {
+    /// The version that the change made.
+    fileprivate var madeVersion: Int64? { if case .applied(let version, _, _) = verdict { version } else { nil } }
 }

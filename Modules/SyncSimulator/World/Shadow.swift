@@ -25,6 +25,11 @@ final class Shadow: @unchecked Sendable {
         model.ruling = { [rulings] in rulings.byKey[$0.id] ?? .decide }
     }
 
+    /// Whether it has a living record.
+    func shows(_ record: RecordKey) -> Bool {
+        model.records.contains { $0.key == record && $0.presence == .live }
+    }
+
     func backUp() { kept = model.backup() }
     /// - Returns: whether there was anything to restore from.
     func restore() -> Bool {
@@ -95,7 +100,10 @@ final class Shadow: @unchecked Sendable {
     }
 
     /// Where the records differ, in words; versions are each server's own.
-    func differences(_ records: [ServerRecord]) -> [String] {
+    /// - Parameter isSet: whether a field is a set whose elements stand in the order of whoever wrote it last.
+    func differences(
+        _ records: [ServerRecord], isSet: (_ field: String, _ entity: String) -> Bool = { _, _ in false }
+    ) -> [String] {
         let mine = Dictionary(uniqueKeysWithValues: model.records.map { ($0.key, $0) })
         let theirs = Dictionary(uniqueKeysWithValues: records.map { ($0.key, $0) })
         return Set(mine.keys).union(theirs.keys).sorted().compactMap { key in
@@ -106,12 +114,21 @@ final class Shadow: @unchecked Sendable {
                 .sorted()
             {
                 let (x, y) = (a?.fields[name] ?? .null, b?.fields[name] ?? .null)
+                if isSet(name, key.entity), x.hasSameElements(as: y) { continue }
                 if !x.isSame(as: y) {
                     return "\(key).\(name) is \(y), and by all accepted changes \(x)"
                 }
             }
             return nil
         }
+    }
+}
+
+extension FieldValue {
+    /// Whether two sets have the same elements, in whatever order.
+    fileprivate func hasSameElements(as other: FieldValue) -> Bool {
+        guard case .array(let mine) = self, case .array(let theirs) = other, mine.count == theirs.count else { return false }
+        return mine.allSatisfy { element in theirs.contains { $0.isSame(as: element) } }
     }
 }
 

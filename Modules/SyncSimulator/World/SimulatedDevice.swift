@@ -242,14 +242,18 @@ final class SimulatedDevice {
             configuration: life == nil
                 ? EngineConfiguration(breaker: patience.breaker)
                 : EngineConfiguration(process: SecondProcess.systemNumber, breaker: patience.breaker),
-            policy: UploadPolicy(limits: ClaimLimits(maxChanges: limits.ofDevices)),
+            policy: UploadPolicy(
+                limits: ClaimLimits(maxChanges: limits.ofDevices), goesBySender: options.sendsByREST),
             wallClock: wallClock, clock: options.clock(executor.clock, stall),
             randomness: SeededRandomness(seed: mixed ^ 1),
             ids: SeededIDs(seed: mixed ^ 2, start: wallClock.nowMilliseconds), metrics: watch)
         let flag = Flag()
         // `stop` and `bury` cancel it and drive it to its end.
         let sender =
-            options.sendsSingly ? SingleSender(exchange: way, store: store, ids: SeededIDs(seed: mixed ^ 4)) : nil
+            options.sendsSingly
+            ? SingleSender(
+                exchange: options.sendsByREST ? self.way(to: store, of: number, stall, isSingle: true) : way,
+                store: store, ids: SeededIDs(seed: mixed ^ 4), sendsValues: options.sendsByREST) : nil
         let run = Task(executorPreference: lane) { [record, index] in  // owner: the process
             await withTaskGroup { group in
                 if let sender {
@@ -266,14 +270,16 @@ final class SimulatedDevice {
     }
 
     /// The way to the server, by which records are named as on this device.
-    private func way(to store: Store, of number: Int, _ stall: StallingClock.Switch) -> any Exchange {
-        let exchange = options.disturbed(port(of: number), stall)
+    private func way(
+        to store: Store, of number: Int, _ stall: StallingClock.Switch, isSingle: Bool = false
+    ) -> any Exchange {
+        let exchange = options.disturbed(port(of: number, isSingle: isSingle), stall)
         guard let waits = options.naming(seed) else { return exchange }
         return IDTranslatingExchange(exchange, schema: installed, translation: store, waits: waits)
     }
 
-    private func port(of number: Int) -> DeviceNetwork.Port {
-        guard number > SecondProcess.firstNumber else { return network.port(of: number) }
+    private func port(of number: Int, isSingle: Bool) -> DeviceNetwork.Port {
+        guard number > SecondProcess.firstNumber else { return network.port(of: number, isSingle: isSingle) }
         return network.port(of: number) { [unowned self] in secondSends() }
     }
 

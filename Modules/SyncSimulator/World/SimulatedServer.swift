@@ -8,9 +8,9 @@ protocol SimulatedServer: AnyObject, Sendable {
     /// What it does with a request that arrived, and its answer as the device's transport understands it.
     /// - Parameters:
     ///   - tokens: what the device proves itself with; `nil` for a request that is on its way already.
-    ///   - wire: what becomes of the answer's bytes, where there are any.
+    ///   - way: how it comes and goes.
     func answer(
-        _ request: ExchangeRequest, device: Int, account: String, tokens: DeviceTokens?, wire: FaultTape.WireFault?
+        _ request: ExchangeRequest, device: Int, account: String, tokens: DeviceTokens?, way: Way
     ) async throws(ExchangeFailure) -> ExchangeAnswer
     /// Whether it looks at the token of each request.
     var asksForTokens: Bool { get }
@@ -36,6 +36,16 @@ protocol SimulatedServer: AnyObject, Sendable {
     func wrongValues() -> [String]
 }
 
+/// How a request comes to a server, and its answer to the device.
+struct Way {
+    /// Each change alone, in the REST dialect.
+    var isSingle = false
+    /// What becomes of the answer's bytes, where there are any.
+    var fault: FaultTape.WireFault?
+    /// What something before the server says in its place.
+    var status: (code: Int, retryAfter: Double?)?
+}
+
 /// The model server, one for each account: values in, values out.
 final class ModelBackend: SimulatedServer, @unchecked Sendable {
     // Sendable: all of it is used by the one thread that drives the executor.
@@ -56,7 +66,7 @@ final class ModelBackend: SimulatedServer, @unchecked Sendable {
     }
 
     func answer(
-        _ request: ExchangeRequest, device: Int, account: String, tokens: DeviceTokens?, wire: FaultTape.WireFault?
+        _ request: ExchangeRequest, device: Int, account: String, tokens: DeviceTokens?, way: Way
     ) async throws(ExchangeFailure) -> ExchangeAnswer {
         try model(account).answer(request)
     }

@@ -1,5 +1,6 @@
 import Storage
 import SyncCore
+import SyncTesting
 
 /// The way of one request for each change, as a REST server takes them: the queue's own loop drives it, and the engine's cycles only pull.
 ///
@@ -8,6 +9,8 @@ struct SingleSender: ChangeSender {
     let exchange: any Exchange
     let store: Store
     let ids: any IDSource
+    /// In the REST dialect.
+    let sendsValues: Bool
 
     func send(_ changes: [Change], deviceID: String) async throws(ExchangeFailure) -> [ChangeResult] {
         try await ask(changes, as: deviceID).results
@@ -22,6 +25,8 @@ struct SingleSender: ChangeSender {
         do throws(StoreFailure) { position = try await store.position() } catch {
             throw ExchangeFailure(kind: .network, message: error.message)
         }
+        // No answer of REST names the history that it is of (Docs/Limits.md): an app that pulls first knows it.
+        guard !sendsValues || position.epoch != nil else { throw .unreachable }
         let answer = try await exchange.exchange(
             ExchangeRequest(
                 cycleID: ids.makeID(), deviceID: deviceID ?? position.deviceID, dataset: position.dataset,

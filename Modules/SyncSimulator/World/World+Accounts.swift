@@ -68,8 +68,12 @@ extension World {
                 unsureWipes.insert(index)
                 buryTheDead()
             } else {
-                // The engine has ended, so the app starts anew.
-                if device.facts()?.deviceID != before { forgetAll(index) }
+                // The engine has ended, so the app starts anew. The data may be gone all the same, for the second process too (seed
+                // 360976).
+                if device.facts()?.deviceID != before {
+                    device.second?.isSignedOut = true
+                    forgetAll(index)
+                }
                 device.stop()
                 start(index)
             }

@@ -132,7 +132,8 @@ extension World {
         guard !edits.isEmpty, collectOwed(index), let facts = device.facts() else { return }
         let rows = facts.rows
         // Units are of triggers.
-        let isUnit = isUnit && !device.isFlagged
+        // One request for each change cannot carry a unit.
+        let isUnit = isUnit && !device.isFlagged && !options.sendsByREST
         attempts[index] = Attempt(edits: edits, rows: rows, isUnit: isUnit, marked: facts.marked)
         let (names, ids) = (device.names, ids)
         // Of a record that is here as two the app sees one, and may leave what is under the other one (seed 206862).

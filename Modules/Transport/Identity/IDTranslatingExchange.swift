@@ -88,6 +88,7 @@ private struct TranslatedPage: RecordPage {
 public struct IDTranslatingSender: ChangeSender {
     private let sender: any ChangeSender
     private let translator: IDTranslator
+    public var sendsValues: Bool { sender.sendsValues }
 
     /// - Parameters:
     ///   - sender: what speaks to the server.

@@ -54,6 +54,9 @@ public struct RESTSender: ChangeSender {
         self.parentID = parentID
     }
 
+    /// A `PUT` says what fields are to be.
+    public var sendsValues: Bool { true }
+
     public func send(_ changes: [Change], deviceID: String) async throws(ExchangeFailure) -> [ChangeResult] {
         var results: [ChangeResult] = []
         for change in changes {

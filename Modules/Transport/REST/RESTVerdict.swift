@@ -40,6 +40,13 @@ enum RESTVerdict {
             self = .failed(Self.foreign(answer, "the record's own id"))
             return
         }
+        // What is made under something dead is dead as it is made.
+        if isOwn, record["deleted"] == .bool(true),
+            let dead = Self.record(.object(record), for: change, mapping: mapping)
+        {
+            self = .decided(.merged(record: dead))
+            return
+        }
         let version = Self.version(record, mapping) ?? Self.etag(answer)
         self = .decided(.applied(version: version, overwrote: [:], serverID: isOwn ? nil : id))
     }

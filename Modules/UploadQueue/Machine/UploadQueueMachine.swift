@@ -56,6 +56,8 @@ struct UploadQueueMachine: Sendable {
     var undone: Set<String> = []
     /// One change a request (section 2), whatever the policy says.
     var isSingle = false
+    /// Those say what fields are to be (``ClaimLimits/sendsValues``).
+    var sendsValues = false
     /// The keys of the claim that is out.
     var out: [String]?
     /// The keys of what was claimed behind the claim that is out: marked, and not sent yet.
@@ -79,6 +81,7 @@ struct UploadQueueMachine: Sendable {
     var limits: ClaimLimits {
         var limits = policy.limits
         limits.maxChanges = isSingle ? 1 : min(size.current, window.limit ?? .max)
+        if sendsValues { limits.sendsValues = true }
         return limits
     }
 

@@ -31,12 +31,16 @@ public struct UploadPolicy: Sendable, Hashable {
     public var maxConflicts: Int
     /// How long a change may wait while the server is in reach before that is reported.
     public var stuckAfter: Duration
+    /// Whether changes go by ``UploadQueue/run(sender:gate:)`` alone: ``UploadQueue/take(urgency:)`` gives nothing, also before that is at
+    /// work. For who sends in another dialect than its cycles speak: a server takes one key in one of them only.
+    public var goesBySender: Bool
 
     public init(
         limits: ClaimLimits = ClaimLimits(), baseDelay: Duration = .seconds(1),
         longerBaseDelay: Duration = .seconds(5), maxDelay: Duration = .seconds(900),
         jitter: Jitter = .added(upTo: .seconds(1)), maxAttempts: Int = 10, suspectAfter: Int = 3, halveAfter: Int = 3,
-        conflictsWithCheck: Int = 5, maxConflicts: Int = 10, stuckAfter: Duration = .seconds(600)
+        conflictsWithCheck: Int = 5, maxConflicts: Int = 10, stuckAfter: Duration = .seconds(600),
+        goesBySender: Bool = false
     ) {
         self.limits = limits
         self.baseDelay = baseDelay
@@ -49,6 +53,7 @@ public struct UploadPolicy: Sendable, Hashable {
         self.conflictsWithCheck = conflictsWithCheck
         self.maxConflicts = maxConflicts
         self.stuckAfter = stuckAfter
+        self.goesBySender = goesBySender
     }
 
     /// `min(maxDelay, base · 2^(failures − 1))` and chance, in milliseconds; whatever the number of failures.

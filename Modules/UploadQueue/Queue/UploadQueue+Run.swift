@@ -22,6 +22,7 @@ extension UploadQueue {
 
     private func runOn(_ sender: any ChangeSender, _ gate: any Gate) async {
         machine.isSingle = true
+        machine.sendsValues = sender.sendsValues
         let (wakes, waking) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         self.waking = waking
         let notices = log.notices()
@@ -38,6 +39,7 @@ extension UploadQueue {
         self.waking = nil
         await enter()
         machine.isSingle = false
+        machine.sendsValues = false
         leave()
     }
 

@@ -63,7 +63,7 @@ public actor UploadQueue {
     /// Claims what may go now, or says why nothing goes. What was claimed is durably marked before this returns.
     /// - Throws: ``StoreFailure``; then nothing was claimed.
     public func take(urgency: Urgency) async throws(StoreFailure) -> Take {
-        guard !isRunning else { return .nothing(try await log.summary()) }
+        guard !isRunning, !policy.goesBySender else { return .nothing(try await log.summary()) }
         return try await claim(urgency)
     }
 
