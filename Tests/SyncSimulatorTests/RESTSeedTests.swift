@@ -22,6 +22,14 @@ import Testing
         #expect(report.isComplete)
     }
 
+    @Test("What only a batch, or a cycle with changes, can come to is not asked for")
+    func reachable() throws {
+        let missing = Set(Situation.allCases).subtracting(try options().reachable)
+        #expect(missing.isSuperset(of: [.unitSent, .missingVerdict, .requestBeforeSettled, .secondProcess]))
+        let common: Set<Situation> = [.checkConflict, .duplicateAfterLostAnswer, .refusal, .answerLostAfterCommit]
+        #expect(missing.isDisjoint(with: common))
+    }
+
     @Test("Each change goes alone, and none in a request of a cycle")
     func requests() throws {
         let world = try World(seed: 1, options: try options())

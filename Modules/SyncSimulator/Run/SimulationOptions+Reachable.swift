@@ -4,8 +4,21 @@ extension SimulationOptions {
     /// The situations that seeds can reach with these entities and this server: a long run must have reached these.
     public var reachable: Set<Situation> { Set(Situation.allCases.filter(canReach)) }
 
+    /// What takes a cycle that carries changes, or two processes with one file.
+    private static let withoutLoop: Set<Situation> = [
+        .secondProcess, .leaseTakenOver, .requestBeforeSettled, .claimPutBack,
+    ]
+
+    /// What takes verdicts of several changes, ids of the server's, or tombstones that it forgets.
+    private static let withoutREST: Set<Situation> = [
+        .missingVerdict, .clampedStamp, .blockedByRefusal, .blockedByRetry, .retryVerdict, .unitSent, .namedOtherwise,
+        .namedLate, .shownBeforeNamed, .tombstonesPruned, .expiredCheckpoint,
+    ]
+
     private func canReach(_ situation: Situation) -> Bool {
-        switch situation {
+        if sendsSingly, Self.withoutLoop.contains(situation) { return false }
+        if sendsByREST, Self.withoutREST.contains(situation) { return false }
+        return switch situation {
         case .otherReference: hasField { $0.reference?.isParent == false }
         case .checkConflict: hasField { $0.rule == .check }
         // Under a dirty flag nothing is said of units.
@@ -23,8 +36,8 @@ extension SimulationOptions {
         case .serverCrashAtStatement, .serverCrashAfterCommit: server != .model
         // Nor does it make ids.
         case .namedOtherwise, .namedLate, .shownBeforeNamed: server != .model
-        // The reference server keeps its tombstones for longer than a seed.
         case .damagedFile: damagesFiles
+        // The reference server keeps its tombstones for longer than a seed.
         case .expiredCheckpoint: server != .reference
         default: true
         }

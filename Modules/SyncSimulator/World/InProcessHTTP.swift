@@ -50,7 +50,8 @@ final class InProcessHTTP: HTTPTransport, @unchecked Sendable {
             request.isBatch ? Self.spoilt(reply, fault, earlier: earlier) : Self.spoilt(single: reply, fault))
     }
 
-    private static func spoilt(_ reply: ServerReply, _ fault: FaultTape.WireFault, earlier: ServerReply?) -> ServerReply {
+    private static func spoilt(_ reply: ServerReply, _ fault: FaultTape.WireFault, earlier: ServerReply?) -> ServerReply
+    {
         var reply = reply
         switch fault {
         case .truncated: reply.body = Array(reply.body.prefix(reply.body.count * 2 / 3))

@@ -125,10 +125,11 @@ final class Shadow: @unchecked Sendable {
 }
 
 extension FieldValue {
-    /// Whether two sets have the same elements, in whatever order.
+    /// Whether two sets have the same elements, in whatever order; none is the empty one (seed 2750 with `--rest`).
     fileprivate func hasSameElements(as other: FieldValue) -> Bool {
-        guard case .array(let mine) = self, case .array(let theirs) = other, mine.count == theirs.count else { return false }
-        return mine.allSatisfy { element in theirs.contains { $0.isSame(as: element) } }
+        let sets = [self, other].map { if case .array(let elements) = $0 { elements } else { [] as [FieldValue] } }
+        guard sets[0].count == sets[1].count else { return false }
+        return sets[0].allSatisfy { element in sets[1].contains { $0.isSame(as: element) } }
     }
 }
 

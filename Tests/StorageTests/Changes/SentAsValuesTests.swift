@@ -15,8 +15,11 @@ import Testing
     }
 
     @Test(
-        "CON-05 what was worked out from a value that the server has no more says so, and is made anew from the one that it has",
-        arguments: [("votes = 5", "votes", 14), ("desc = 'mine'", "desc", "mine"), ("labels = '[\"a\"]'", "labels", ["b", "a"])]
+        "what was worked out from a value that the server has no more says so, and is made anew from the one that it has",
+        arguments: [
+            ("votes = 5", "votes", 14), ("desc = 'mine'", "desc", "mine"),
+            ("labels = '[\"a\"]'", "labels", ["b", "a"]),
+        ]
             as [(String, String, FieldValue)])
     func movedOn(edit: String, field: String, expected: FieldValue) async throws {
         let f = try await fixture(edit)
@@ -30,7 +33,10 @@ import Testing
         let merged = LastWriterDeltas().rebase(delta, onto: now[field] ?? .null)
         let theirs = record("card", "c1", 7, now)
         try await f.settle(
-            (first.id, .conflict(theirs, successor: [field: FieldDelta(old: now[field], new: merged, rule: delta.rule)])))
+            (
+                first.id,
+                .conflict(theirs, successor: [field: FieldDelta(old: now[field], new: merged, rule: delta.rule)])
+            ))
         let next = try #require(try await f.claim(Self.values).changes.first).change
         #expect(next.baseVersion == 7)
         #expect(next.fields[field]?.new.isSame(as: expected) == true)
