@@ -104,7 +104,7 @@ import Testing
         let sent = Dictionary(uniqueKeysWithValues: changes.map { ($0.id, $0) })
         let missing = try bench.store.database.read {
             var parsed: [String: FieldValue] = [:]
-            return try memory.missingLines($0, DeviceFacts($0, bench.schema, &parsed), sent: sent, made: [])
+            return try memory.missingLines($0, DeviceFacts($0, bench.schema, &parsed), sent: { sent[$0] }, made: [])
         }
         #expect(missing.filter { $0.contains("revived") } == [])
         try bench.close()
@@ -129,7 +129,7 @@ import Testing
             let missing = try bench.store.database.read {
                 var parsed: [String: FieldValue] = [:]
                 return try memory.missingLines(
-                    $0, DeviceFacts($0, bench.schema, &parsed), sent: [edit.id: edit], made: [])
+                    $0, DeviceFacts($0, bench.schema, &parsed), sent: { _ in edit }, made: [])
             }
             #expect(missing.filter { $0.contains("revived") }.count == (readsBeside ? 0 : 1))
             try bench.close()
@@ -174,7 +174,7 @@ import Testing
             var parsed: [String: FieldValue] = [:]
             return try memory.missingLines(
                 $0, DeviceFacts($0, bench.schema, &parsed),
-                sent: Dictionary(uniqueKeysWithValues: sent.map { ($0.id, $0) }), made: [])
+                sent: { key in sent.first { $0.id == key } }, made: [])
         }
         #expect(missing.filter { $0.contains("revived") } == [])
         try bench.close()
@@ -206,7 +206,7 @@ import Testing
             let missing = try bench.store.database.read {
                 var parsed: [String: FieldValue] = [:]
                 return try memory.missingLines(
-                    $0, DeviceFacts($0, bench.schema, &parsed), sent: ["k-1": sent], made: [])
+                    $0, DeviceFacts($0, bench.schema, &parsed), sent: { _ in sent }, made: [])
             }
             try bench.close()
             return missing.count

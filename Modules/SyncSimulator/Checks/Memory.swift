@@ -176,16 +176,18 @@ struct Memory {
     }
 
     /// I13: what is missing of the lines that verdicts must leave.
-    /// - Parameter made: the ids of records that were made here.
+    /// - Parameters:
+    ///   - sent: what this device sent under a key; a copy of it may have merged other neighbours (seed 362716).
+    ///   - made: the ids of records that were made here.
     mutating func missingLines(
-        _ db: Database, _ facts: DeviceFacts, sent: [String: Change], made: Set<String>
+        _ db: Database, _ facts: DeviceFacts, sent: (String) -> Change?, made: Set<String>
     ) throws -> [String] {
         let waiting = Set(facts.queue.map(\.key))
         let settled = owed.keys.filter { !waiting.contains($0) }.sorted()
         guard !settled.isEmpty else { return [] }
         var found: [String] = []
         for key in settled {
-            guard let verdict = owed.removeValue(forKey: key), let change = sent[key] else { continue }
+            guard let verdict = owed.removeValue(forKey: key), let change = sent(key) else { continue }
             let fields = Set(
                 try String.fetchAll(
                     db.cachedStatement(sql: "SELECT coalesce(field, '') FROM sync_conflict WHERE key = ?"),

@@ -53,10 +53,11 @@ extension World {
         for message in memories[index].falls(facts, isSaved: device.wasSaved) {
             record.violate("I5", "device \(index): \(message)")
         }
+        func content(_ key: String) -> Change? { record.content(of: key, from: facts.deviceID) ?? record.sent[key] }
         let missing =
             memories[index].owes(facts)
             ? device.read {
-                try memories[index].missingLines($0, facts, sent: record.sent, made: ledgers[index].made)
+                try memories[index].missingLines($0, facts, sent: content, made: ledgers[index].made)
             } ?? [] : []
         for message in missing { record.violate("I13", "device \(index): \(message)") }
         countUnder(facts, device)
