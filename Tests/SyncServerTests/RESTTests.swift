@@ -228,6 +228,13 @@ struct RESTTests {
         #expect(try rest(server, "PUT", "/1/checklists/k1/checkItems/i1", ["state": "complete"]).status == 200)
         #expect(try rest(server, "GET", "/1/checklists/k2/checkItems/i1").status == 404)
         #expect(try rest(server, "PUT", "/1/checklists/k2/checkItems/i1", ["x": 1]).status == 404)
+        // To who says a version it is shown where the record stands by now.
+        let moved = try rest(server, "PUT", "/1/checklists/k2/checkItems/i1", ["x": 1], match: "\"1\"")
+        #expect(try moved.status == 412 && value(moved)["record"]["idChecklist"] == "k1")
+        let current = try value(moved)["record"]["version"].jsonText()
+        #expect(
+            try rest(server, "PUT", "/1/checklists/k2/checkItems/i1", ["x": 1], match: "\"\(current)\"").status == 404)
+        #expect(try rest(server, "DELETE", "/1/checklists/k2/checkItems/i1", match: "\"1\"").status == 412)
         #expect(try rest(server, "DELETE", "/1/checklists/k1/checkItems/i1").status == 204)
         #expect(try code(rest(server, "POST", "/1/checklists/k9/checkItems", ["id": "i2"])) == "missingReference")
     }

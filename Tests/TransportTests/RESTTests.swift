@@ -77,6 +77,34 @@ struct RESTTests {
         #expect(http.requests.prefix(5).map { $0.headerFields[.ifMatch] } == [nil, "\"5\"", "\"6\"", nil, nil])
     }
 
+    @Test("where nobody knows the parent, the record's own path is asked")
+    func unknownParent() async throws {
+        let http = ScriptedHTTP { request, _ in
+            request.method == .delete ? .of(204, "", type: nil) : .of(200, #"{"id":"a","version":7}"#)
+        }
+        for change in [change(.update, "checkItem", edit), change(.delete, "checkItem")] {
+            #expect(try await sender(http).send([change], deviceID: "d").first?.verdict.isDecided == true)
+        }
+        #expect(http.requests.map(\.path) == ["/1/checkItems/a", "/1/checkItems/a"])
+    }
+
+    @Test("a key that was used by another path is a change that was decided, where the path goes through a parent")
+    func otherPath() async throws {
+        let reused = #"{"code":"keyReused","detail":"it was another request"}"#
+        func rejection(_ change: Change) async throws -> Rejection.Code? {
+            let sender = try sender(ScriptedHTTP([.of(422, reused, type: "application/problem+json")])) { _ in "list" }
+            guard case .rejected(let rejection)? = try await sender.send([change], deviceID: "d").first?.verdict
+            else { return nil }
+            return rejection.code
+        }
+        #expect(try await rejection(change(.update, "checkItem", edit)) == .expired)
+        #expect(try await rejection(change(.delete, "checkItem")) == .expired)
+        #expect(
+            try await rejection(change(.create, "checkItem", ["idChecklist": FieldDelta(old: nil, new: "l")]))
+                == .keyReused)
+        #expect(try await rejection(change(.update, edit)) == .keyReused)
+    }
+
     @Test("what is made under something dead is told as dead, and is no success")
     func madeDead() async throws {
         let create = change(.create, edit)
@@ -221,7 +249,7 @@ struct RESTTests {
             (change(.update, unit: "u", edit), Rejection.Code.transaction),
             (change(.update, "alien", edit), .unknownEntity),
             (change(.delete, id: ".."), .invalid), (change(.delete, id: "a/b"), .invalid),
-            (change(.update, "checkItem", edit), .invalid),
+            (change(.create, "checkItem", edit), .invalid),
             (change(.create, ["n": FieldDelta(old: nil, new: .double(.infinity))]), .invalid),
         ] {
             guard case .rejected(let rejection)? = try await sender(http).send([change], deviceID: "d").first?.verdict

@@ -90,12 +90,12 @@ struct RESTWriting {
             case ("POST", .children(let parent, let entity)): return try create(entity, under: parent, request)
             case ("PUT", .record(let key)): return try update(key, request, match)
             case ("PUT", .child(let key, let parent)):
-                guard try reader.stands(key, under: parent) else { throw Problem.notFound }
+                try checkPlace(of: key, under: parent, match)
                 return try update(key, request, match)
             case ("DELETE", .record(let key)): return try delete(key, match)
             case ("DELETE", .child(let key, let parent)):
                 guard try reader.record(key) != nil else { return ServerReply(status: 204) }
-                guard try reader.stands(key, under: parent) else { throw Problem.notFound }
+                try checkPlace(of: key, under: parent, match)
                 return try delete(key, match)
             default: throw Problem.notFound
             }
@@ -181,6 +181,14 @@ struct RESTWriting {
         try checkMatch(match, present)
         try decide(.delete, key, [])
         return ServerReply(status: 204)
+    }
+
+    /// A path that goes through another parent leads to nothing; but to who says a version, which the record has no more, it is shown
+    /// where that stands now.
+    private func checkPlace(of key: RecordKey, under parent: RecordKey, _ match: String?) throws {
+        guard try !reader.stands(key, under: parent) else { return }
+        try checkMatch(match, reader.record(key))
+        throw Problem.notFound
     }
 
     private func checkMatch(_ match: String?, _ present: FlatRecord?) throws {

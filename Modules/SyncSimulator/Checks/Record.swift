@@ -138,7 +138,8 @@ final class Record: @unchecked Sendable {
     }
 
     /// An answer leaves the server.
-    /// - Parameter isOvertaken: the request is of a process that stood still, and another one has settled it since, perhaps.
+    /// - Parameter isOvertaken: the request is of a process that stood still, and another one has settled it since, perhaps; or went by REST,
+    ///   which says `expired` of what was asked for by another path before.
     func heard(_ answer: ExchangeAnswer, of request: ExchangeRequest, device: Int, isOvertaken: Bool = false) {
         onVerdicts(answer.results.filter(\.isLastWord).map(\.changeID), device)
         for result in answer.results {

@@ -390,7 +390,7 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
             try detail(&answer)
             record.heard(
                 ids.verdicts(answer, of: request), of: ids.request(request), device: device,
-                isOvertaken: isOvertaken(sender))
+                isOvertaken: isOvertaken(sender) || sender.isSingle)
             if answer.results.contains(where: { $0.verdict.isDecided && !$0.isDuplicate }) {
                 onDone(sender.account, answer.currentSyncVersion)
             }

@@ -21,6 +21,10 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
     private let record: Record
     private var service: SyncService
     private var connections: [String: Connection] = [:]
+    /// Under which parent a device's store says that the server has a record.
+    var parentID: (_ device: Int, RecordKey) async -> String? = { _, _ in nil }
+    /// Under which it was asked for, by the keys of changes: a copy of a request asks for the same.
+    private var parents: [String: String] = [:]
     /// The stamp of the last change that came alone, by account: the server's order decides there.
     private var stamps: [String: Stamp] = [:]
     private var kept: [String: Data]?
@@ -143,7 +147,8 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
             endpoint: Self.endpoint, http: wire, credentials: credentials, clock: virtual, wallClock: clock,
             ids: SeededIDs(seed: seed ^ UInt64(device)), logger: logger)
         let single = try RESTSender(
-            endpoint: Self.endpoint, mappings: mappings, http: wire, credentials: credentials, clock: virtual,
+            endpoint: Self.endpoint, mappings: mappings, http: wire, credentials: credentials,
+            parentID: { [unowned self] in await parent(of: $0, for: device, over: wire) }, clock: virtual,
             wallClock: clock, ids: SeededIDs(seed: seed ^ UInt64(device) ^ 1 << 32), logger: logger)
         wire.onReply = { [unowned self] asked, request, reply in
             if request.isBatch {
@@ -161,12 +166,27 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
 
     private static func collection(_ entity: EntitySchema) -> String { entity.name + "s" }
 
-    /// How records stand in the REST dialect.
+    /// How records stand in the REST dialect: in half of the seeds, those with one parent are reached through it.
     private var mappings: [String: RESTMapping] {
         Dictionary(
-            uniqueKeysWithValues: schema.entities.map {
-                ($0.name, RESTMapping(collection: Self.collection($0), serverMakesIDs: ids.areTwo))
+            uniqueKeysWithValues: schema.entities.map { entity in
+                var mapping = RESTMapping(collection: Self.collection(entity))
+                if seed % 2 == 0, entity.parents.count == 1, let field = entity.parents.first,
+                    let above = field.reference.flatMap({ schema[$0.entity] })
+                {
+                    mapping.parent = .init(collection: Self.collection(above), field: field.name)
+                }
+                return (entity.name, mapping)
             })
+    }
+
+    private func parent(of record: RecordKey, for device: Int, over wire: InProcessHTTP) async -> String? {
+        guard let key = wire.asked?.changes.first(where: { $0.record == record })?.id else { return nil }
+        // What is on its way already has the path that it has.
+        if wire.tokens == nil { return parents[key] }
+        let parent = await parentID(device, record)
+        parents[key] = parent
+        return parent
     }
 
     /// The reply to a request, and whether it leaves a server that lives.

@@ -92,6 +92,7 @@ final class World {
             }
         }
         try setUp()
+        (server as? ReferenceServer)?.parentID = { [unowned self] in await parentID(of: $1, on: $0) }
         record.onRequest = { [unowned self] request, device in self.saw(request, from: device) }
         record.onVerdicts = { [unowned self] keys, device in self.noteHeard(keys, by: device) }
         record.isCommon = { [unowned self] key in self.clone?.common.contains(key) ?? false }
@@ -103,6 +104,14 @@ final class World {
             let isParent = self.options.schema[change.record.entity]?.field(field)?.reference?.isParent ?? false
             let last = change.operation == .create && isParent ? Int64.max : change.sequence
             return self.ledgers[device].names(field, value, in: change.record, upTo: last)
+        }
+    }
+
+    /// Under which parent a device's file says that the server has a record.
+    private func parentID(of record: RecordKey, on device: Int) async -> String? {
+        do { return try await devices[device].process?.store.parentID(of: record) } catch {
+            // kept: a disk that fails, or a file that is closed, says nothing.
+            return nil
         }
     }
 

@@ -6,7 +6,8 @@ struct RESTRequest: Sendable {
     var request: HTTPRequest
     var body: [UInt8]
 
-    /// - Parameter parentID: the parent's id, where the mapping goes through it and the change does not name it.
+    /// - Parameter parentID: the parent's id, where the mapping goes through it and the change does not name it; where nobody knows it, the
+    ///   record's own path is asked.
     init(
         _ change: Change, deviceID: String, mapping: RESTMapping, endpoint: Endpoint, parentID: String?
     ) throws(Rejection) {
@@ -62,6 +63,8 @@ struct RESTRequest: Sendable {
         let known = change.operation == .create ? delta?.new : delta?.old
         let id: String? = if case .string(let id)? = known { id } else { parentID }
         guard let id else {
+            // Whether there is such a record the server says; it may be dead here, or of a history that is over.
+            if change.operation != .create { return "\(mapping.prefix)/\(mapping.collection)" }
             throw Rejection(
                 code: .invalid, message: "the id of the parent is not known here", field: parent.field)
         }

@@ -87,6 +87,10 @@ enum RESTVerdict {
         case .conflict:
             guard let record = record(problem?.record, for: change, mapping: mapping) else { return .movedOn }
             return .decided(.conflict(record: record))
+        case .permanent where failure.code == "keyReused" && mapping.parent != nil && change.operation != .create:
+            // The content is that of the first try, so it is the path that was another: the record stood elsewhere then.
+            let message = "it was decided when its record was known under another parent"
+            return .decided(.rejected(Rejection(code: .expired, message: message)))
         case .permanent:
             // The class is given to proved answers only, so the code is there.
             return .decided(
