@@ -404,6 +404,17 @@ struct QueueScenarios {
         let attempts = try await scene.log.queued().map(\.attempts) + scene.log.failures().map(\.queued.attempts)
         #expect(attempts == [count == .max ? .max : count + 2])
     }
+
+    @Test(
+        "where changes go by a sender alone, a cycle is given none, also before that is at work",
+        arguments: LogKind.allCases)
+    func goesBySender(kind: LogKind) async throws {
+        for isAlone in [false, true] {
+            let scene = try Scene(kind, policy: UploadPolicy(goesBySender: isAlone))
+            try await scene.boards(1)
+            #expect(try await scene.queue.take(urgency: .user).batch?.changes.count == (isAlone ? nil : 1))
+        }
+    }
 }
 
 /// A server under whose requests an app goes on working: it writes and takes back, before or after anybody looked ahead.
