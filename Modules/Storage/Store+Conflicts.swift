@@ -45,11 +45,11 @@ extension Store {
         guard let loser = entry.winner == "mine" ? entry.theirs : entry.mine else {
             throw refuse("no losing value was kept")
         }
-        let writer = RowWriter(entity, asUser: true)
+        let writer = UserWriter(entity: entity, schema: schema, now: now)
         guard let field = entry.field else {
             if loser.isNull {
                 // A delete lost.
-                guard try FullPass.deleteAgain(db, entry.record, context) else {
+                guard try FullPass.deleteAgain(db, entry.record, context, now: now) else {
                     throw refuse("the record is not here, or something under it is not sent yet")
                 }
                 return
@@ -59,7 +59,7 @@ extension Store {
             let key = entry.record
             if try FullPass.makeAgain(db, key, fields, schema, now: now) { return }
             // Its row is there, of this device's making or of another's: a write of what it says already would be none.
-            let row = try writer.read(db, key.id) ?? [:]
+            let row = try RowWriter(entity).read(db, key.id) ?? [:]
             guard fields.contains(where: { !(row[$0.key] ?? .null).isSame(as: $0.value) }) else {
                 throw refuse("the record is there already, and says the same")
             }

@@ -26,6 +26,8 @@ extension Store {
         var taken = 0
         /// All of them, and what was held was tried again.
         var isLast = true
+        /// Changes that waited for a row of this device alone may go.
+        var hasFreed = false
     }
 
     /// SQLITE_CONSTRAINT_FOREIGNKEY.
@@ -71,7 +73,7 @@ extension Store {
         _ apply: (Database, SliceApplier) throws -> (taken: Int, isLast: Bool)
     ) throws(StoreFailure) -> Part {
         let now = now
-        return try performEngine("applying a slice") { db in
+        let part = try performEngine("applying a slice") { db -> Part in
             let known = try Meta.texts(db, [.checkpoint, .epoch, .scopes, .openFrom])
             let checkpoint = known[.checkpoint].flatMap { Int64($0) } ?? 0
             let epoch = known[.epoch]
@@ -109,7 +111,8 @@ extension Store {
                         try applier.apply(leaving)
                         try untold.note(db, leaving)
                     }
-                    var part = Part(report: applier.report, taken: taken, isLast: isLast)
+                    var part = Part(
+                        report: applier.report, taken: taken, isLast: isLast, hasFreed: applier.hasFreed)
                     if isSwept, isLast, try !HeldRecords.isEmpty(db) {
                         let removed = try untold.noting(db, .gone) { try Eviction.evictStrays(db, context.changes) }
                         part.report.deleted += removed.count
@@ -139,6 +142,12 @@ extension Store {
             try Clock.observe(db, slice.stamp)
             return part
         }
+        // Who sends one change after another waits for word (seed 1015 with `--drafts --single`).
+        if part.hasFreed {
+            queueSpeakers.speak()
+            stateSpeakers.speak()
+        }
+        return part
     }
 
     /// Everything is asked for. A late copy of an earlier page takes nothing back.

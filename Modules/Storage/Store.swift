@@ -149,14 +149,20 @@ public actor Store: ThreadSharing {
     public func write<T: Sendable>(
         unit: Bool = false, intent: String? = nil, _ body: @Sendable (Database) throws -> T
     ) throws(StoreFailure) -> T {
-        try perform("writing") { db in
-            let name = unit ? try Clock.freshKey(db) : nil
-            try Clock.mark(db, unit: name, intent: intent)
-            let result = try body(db)
-            if let name { try Clock.checkUnit(db, name) }
-            if unit || intent != nil { try Clock.mark(db, unit: nil, intent: nil) }
-            return result
-        }
+        try perform("writing") { db in try Self.marked(db, unit: unit, intent: intent) { _ in try body(db) } }
+    }
+
+    /// Runs `body` while what is captured belongs to an atomic unit, or has the name of what the user did.
+    /// - Parameter body: is given the unit's key.
+    static func marked<T>(
+        _ db: Database, unit: Bool, intent: String?, _ body: (_ unit: String?) throws -> T
+    ) throws -> T {
+        let name = unit ? try Clock.freshKey(db) : nil
+        try Clock.mark(db, unit: name, intent: intent)
+        let result = try body(name)
+        if let name { try Clock.checkUnit(db, name) }
+        if unit || intent != nil { try Clock.mark(db, unit: nil, intent: nil) }
+        return result
     }
 
     /// For tests: reads what is committed now, as the engine does.

@@ -199,8 +199,9 @@ struct CaptureTests {
         let key = RecordKey("note", "n1")
         let create = FoundChange(
             record: key, operation: .create, fields: ["text": FieldDelta(old: nil, new: "A")])
-        try await f.store.write(recording: [create], intent: "jot") { db in
+        try await f.store.write(intent: "jot") { db, record in
             try db.execute(sql: "INSERT INTO note VALUES ('n1', 'A')")
+            try record(create)
         }
         #expect(try f.changes().map(\.intent) == ["jot"])
         #expect(try await f.store.events().isEmpty)
@@ -210,7 +211,10 @@ struct CaptureTests {
         await #expect(throws: StoreFailure.self) {
             let bad = FoundChange(
                 record: key, operation: .update, fields: ["text": FieldDelta(old: "B", new: .double(.nan))])
-            try await f.store.write(recording: [bad]) { try $0.execute(sql: "UPDATE note SET text = 'C'") }
+            try await f.store.write { db, record in
+                try db.execute(sql: "UPDATE note SET text = 'C'")
+                try record(bad)
+            }
         }
         #expect(try f.text("SELECT text FROM note") == "B")
         let next = try await f.store.apply(

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SyncSimulator
 
-/// Seeds whose app marks rows, all of them or every second entity's, and has changes when it asks for its queue.
+/// Seeds whose app marks rows, and has changes when it asks for its queue, or says itself what changes its writes are.
 @Suite struct CaptureTests {
     private func run(_ seed: UInt64, _ capture: SimulatedCapture, bug: PlantedBug? = nil) throws -> SeedReport {
         let entities = capture.applied(to: SimulationSchema.entities)
@@ -14,8 +14,11 @@ import Testing
 
     /// The disk fails between a write and its change in 15, in 642 the power goes then; 3 meets the reference server.
     @Test(
-        "Seeds whose rows are marked violate nothing",
-        arguments: [(3, .dirtyFlag), (15, .dirtyFlag), (642, .dirtyFlag), (2, .mixed), (6, .mixed)]
+        "Seeds whose rows are marked, or whose app says what it writes, violate nothing",
+        arguments: [
+            (3, .dirtyFlag), (15, .dirtyFlag), (642, .dirtyFlag), (2, .mixed), (6, .mixed), (8, .explicit),
+            (54, .explicit), (1, .inTurn),
+        ]
             as [(UInt64, SimulatedCapture)])
     func marked(seed: UInt64, capture: SimulatedCapture) throws {
         let report = try run(seed, capture)
@@ -23,9 +26,17 @@ import Testing
         #expect(report.isComplete && report.localWrites > 40)
     }
 
-    @Test("A mark that is not made is found, whichever entities have marks", arguments: SimulatedCapture.allCases)
+    @Test(
+        "A mark that is not made is found, whichever entities have marks",
+        arguments: [.triggers, .dirtyFlag, .mixed] as [SimulatedCapture])
     func unmarked(capture: SimulatedCapture) throws {
         let report = try run(1, capture, bug: .updatesNotCaptured)
+        #expect(report.violations.contains { $0.invariant == "I4" })
+    }
+
+    @Test("A change that is not there, though the app has handed it over, is found")
+    func notTaken() throws {
+        let report = try run(1, .explicit, bug: .changeLost)
         #expect(report.violations.contains { $0.invariant == "I4" })
     }
 
@@ -43,7 +54,7 @@ import Testing
         for capture in SimulatedCapture.allCases {
             let options = try SimulationOptions(
                 folder: "", entities: capture.applied(to: SimulationSchema.entities))
-            #expect(options.reachable.contains(.unitSent) == (capture == .triggers))
+            #expect(options.reachable.contains(.unitSent) == (capture == .triggers || capture == .explicit))
         }
     }
 }

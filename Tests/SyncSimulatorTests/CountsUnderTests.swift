@@ -22,7 +22,7 @@ import Testing
             UPDATE sync_change SET state = 4 WHERE entity = 'list';
             UPDATE sync_change SET state = 2 WHERE id = 'c';
             """)
-        let check = CountsUnder(bench.schema)
+        let check = try bench.store.database.read { try CountsUnder($0, bench.schema) }
         let expected: [RecordKey: StateCounts] = [
             RecordKey("board", "b"): StateCounts(failed: 1, uploading: 1, waiting: 1),
             RecordKey("list", "l"): StateCounts(uploading: 1, waiting: 1),
@@ -32,14 +32,12 @@ import Testing
         ]
         for (record, counts) in expected {
             let seen = try bench.store.database.read { db in
-                (try check.counts(db, under: record), try Store.counts(db, under: record, bench.schema))
+                (check.counts(under: record), try Store.counts(db, under: record, bench.schema))
             }
             #expect(seen.0 == counts)
             #expect(seen.1 == counts)
         }
-        let subjects = try bench.store.database.read { db in
-            try [(0, 0), (0, 1), (0, 9), (2, 1), (3, 0)].map { try check.subject(db, at: $0, steps: $1)?.id }
-        }
+        let subjects = [(0, 0), (0, 1), (0, 9), (2, 1), (3, 0)].map { check.subject(at: $0, steps: $1)?.id }
         #expect(subjects == ["c", "l", "b", "l", nil])
         try bench.close()
     }

@@ -49,13 +49,11 @@ import Testing
         #expect(report.coverage[.otherReference] ?? 0 > 0)
     }
 
-    @Test(
-        "What only the app's word makes a change of is refused in so many words",
-        arguments: [CaptureMode.triggers, .dirtyFlag, .explicit])
-    func capture(mode: CaptureMode) throws {
-        let note = EntitySchema("note", capture: mode, fields: [.text("text")])
-        guard mode == .explicit else { return _ = try SimulationOptions(folder: "", entities: [note]) }
-        let refusal = #expect(throws: UnsupportedCapture.self) { try SimulationOptions(folder: "", entities: [note]) }
-        #expect(refusal?.description.contains("“note” is captured by \(mode.rawValue)") == true)
+    @Test("Entities that are captured in all three ways beside one another, under each other")
+    func captured() throws {
+        let entities = SimulationSchema.entities
+        let report = try run(43, SimulatedCapture.inTurn.applied(to: entities))
+        #expect(report.violations.isEmpty, "\(report.violations)")
+        #expect(report.localWrites > 40)
     }
 }

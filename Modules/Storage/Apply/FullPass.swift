@@ -159,8 +159,7 @@ enum FullPass {
             else { continue }
             if try !RowWriter(target).exists(db, id) { return false }
         }
-        let writer = RowWriter(entity, asUser: true)
-        let row = try writer.read(db, entry.key.id)
+        let row = try RowWriter(entity).read(db, entry.key.id)
         if entry.isWhole {
             // The user has deleted it since.
             if row == nil, try Base.hasRemaining(db, entry.key) { return false }
@@ -177,11 +176,12 @@ enum FullPass {
             try db.inSavepoint {
                 isDone =
                     if entry.isDelete {
-                        try deleteAgain(db, entry.key, context)
+                        try deleteAgain(db, entry.key, context, now: now)
                     } else if entry.isWhole {
                         try makeAgain(db, entry.key, fields, context.schema, now: now)
                     } else {
-                        try writer.update(db, entry.key.id, fields)
+                        try UserWriter(entity: entity, schema: context.schema, now: now).update(
+                            db, entry.key.id, fields)
                     }
                 return .commit
             }
@@ -199,9 +199,8 @@ enum FullPass {
         _ db: Database, _ key: RecordKey, _ fields: [String: FieldValue], _ schema: Schema, now: Int64
     ) throws -> Bool {
         guard let entity = schema[key.entity] else { return false }
-        let writer = RowWriter(entity, asUser: true)
-        guard let row = try writer.read(db, key.id) else {
-            try writer.upsert(db, key.id, fields)
+        guard let row = try RowWriter(entity).read(db, key.id) else {
+            try UserWriter(entity: entity, schema: schema, now: now).upsert(db, key.id, fields)
             return true
         }
         guard let held = try HeldRecords.find(db, key), held.presence == .deleted else { return false }
@@ -225,14 +224,15 @@ enum FullPass {
 
     /// Deletes a record again as if the user did it now: one change, and what is under it goes out of sight.
     /// - Returns: whether it was there, and nothing under it is unsent.
-    static func deleteAgain(_ db: Database, _ key: RecordKey, _ context: ApplyContext) throws -> Bool {
+    static func deleteAgain(_ db: Database, _ key: RecordKey, _ context: ApplyContext, now: Int64) throws -> Bool {
         let family = Family(schema: context.schema)
         guard let entity = context.schema[key.entity], try RowWriter(entity).exists(db, key.id),
             try !family.hasUnsent(db, under: key)
         else { return false }
         let below = try family.known(db, under: key)
         _ = try RowWriter.applying(db) { try family.removeRows(db, under: key) }
-        guard try RowWriter(entity, asUser: true).delete(db, key.id) else { return false }
+        let writer = UserWriter(entity: entity, schema: context.schema, now: now)
+        guard try writer.delete(db, key.id) else { return false }
         for record in below { try context.changes.hold(db, record, .missingParent) }
         return true
     }

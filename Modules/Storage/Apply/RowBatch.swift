@@ -114,7 +114,7 @@ extension SliceApplier {
         _ record: ServerRecord, _ look: RecordMarks.Look, _ waiting: inout [(record: ServerRecord, missing: RecordKey)]
     ) throws -> Bool {
         guard record.presence == .live, !look.isUnsent, !pass.journalsLosses, let table = try table(record.key.entity),
-            table.isNarrow
+            table.isNarrow, !localRows.contains(record.key)
         else { return false }
         if marks.isBelow(record, look.held) { return !hasHeld }
         batches.row.removeAll(keepingCapacity: true)

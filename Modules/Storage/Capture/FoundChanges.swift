@@ -3,7 +3,7 @@ public import SyncCore
 
 /// Entries of the change log that no trigger made: what a handler found, what the app hands over, what triggers missed.
 enum FoundChanges {
-    /// Adds an entry with the next sequence, stamp and key; one that says nothing is left out.
+    /// Adds an entry with the next sequence, stamp and key; one that says nothing, or is about a row that stays here, is left out.
     static func add(
         _ db: Database, _ found: FoundChange, _ schema: Schema, now: Int64, unit: String? = nil,
         intent: String? = nil
@@ -16,6 +16,7 @@ enum FoundChanges {
                 kind: .invalid, message: "“\(found.record.id)” is no id that a server takes.")
         }
         if found.operation == .update, found.fields.isEmpty { return }
+        guard try Drafts.kind(db, of: found.record) != .local else { return }
         let sequence = try ChangeRows.nextSequence(db)
         var fields = found.fields
         for name in fields.keys where fields[name]?.rule == .lastWriter {
@@ -47,6 +48,18 @@ enum FoundChanges {
         try ChangeRows.count(db, 1)
     }
 
+    /// The last event, before a write of which the app says what changes it makes.
+    static func lastEvent(_ db: Database) throws -> Int64 {
+        try Int64.fetchOne(db.cachedStatement(sql: "SELECT max(number) FROM sync_event")) ?? 0
+    }
+
+    /// Writes of records whose changes are handed over have passed nobody by.
+    static func isHandedOver(_ db: Database, _ records: Set<RecordKey>, after last: Int64) throws {
+        let told = try db.cachedStatement(
+            sql: "DELETE FROM sync_event WHERE number > ? AND kind = 'passedBy' AND entity = ? AND id = ?")
+        for record in records.sorted() { try told.execute(arguments: [last, record.entity, record.id]) }
+    }
+
     /// Rows that nobody recorded when there was no trigger: each becomes a create (an app that begins to sync, or a
     /// trigger that somebody dropped). What was updated or deleted meanwhile cannot be seen.
     static func addMissed(_ db: Database, _ entity: EntitySchema, _ schema: Schema, now: Int64) throws {
@@ -54,7 +67,9 @@ enum FoundChanges {
         let sql = """
             SELECT \(key) FROM \(RowWriter.quoted(entity.table)) AS present
             WHERE NOT EXISTS (SELECT 1 FROM sync_record WHERE entity = ?1 AND id = present.\(key))
-            AND NOT EXISTS (SELECT 1 FROM sync_change WHERE entity = ?1 AND id = present.\(key)) ORDER BY present.rowid
+            AND NOT EXISTS (SELECT 1 FROM sync_change WHERE entity = ?1 AND id = present.\(key))
+            AND NOT EXISTS (SELECT 1 FROM sync_draft WHERE entity = ?1 AND id = present.\(key) AND kind = 2)
+            ORDER BY present.rowid
             """
         let writer = RowWriter(entity)
         for id in try String.fetchAll(db, sql: sql, arguments: [entity.name]) {
@@ -71,16 +86,31 @@ enum FoundChanges {
 
 extension Store {
     /// Writes rows and hands over what the app itself computed of it, in one transaction: for entities that are declared
-    /// with `capture: .explicit`. Triggers are silent within `body`, so entities that they watch do not belong there.
+    /// with `capture: .explicit`. Whatever else `body` writes is noticed as it always is.
+    ///
+    /// Each change that `body` hands over is in the queue at once, in that order, with the next sequence, stamp and key. What a change
+    /// was worked out from is best read in `body` itself: what was read before may have been replaced by the server's since. A row that
+    /// it writes and says nothing of passes by the queue, as any other plain write does, and is reported (`passedBy`).
+    /// - Parameters:
+    ///   - unit: the changes stand together on the server, too: all or none; at most 100 of them and 1 MiB.
+    ///   - intent: the app's name for what the user did.
     /// - Throws: ``StoreFailure``, as ``record(_:intent:)``; an error of `body` comes as one. Nothing is left behind then.
     public func write<T: Sendable>(
-        recording changes: [FoundChange], intent: String? = nil, _ body: @Sendable (Database) throws -> T
+        unit: Bool = false, intent: String? = nil,
+        _ body: @Sendable (Database, _ record: (FoundChange) throws -> Void) throws -> T
     ) throws(StoreFailure) -> T {
         let now = now
         return try perform("writing") { db in
-            let result = try RowWriter.applying(db) { try body(db) }
-            for change in changes { try FoundChanges.add(db, change, schema, now: now, intent: intent) }
-            return result
+            try Self.marked(db, unit: unit, intent: intent) { name in
+                let last = try FoundChanges.lastEvent(db)
+                var records: Set<RecordKey> = []
+                let result = try body(db) { change in
+                    try FoundChanges.add(db, change, schema, now: now, unit: name, intent: intent)
+                    records.insert(change.record)
+                }
+                try FoundChanges.isHandedOver(db, records, after: last)
+                return result
+            }
         }
     }
 

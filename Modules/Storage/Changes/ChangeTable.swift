@@ -81,9 +81,7 @@ struct ChangeTable: Sendable {
         let hasDrafts = try !Drafts.isEmpty(db)
         if hasDrafts || summary.failed + summary.blocked > 0 {
             // Written since the last settlement, which will mark it.
-            var waiting = Set(try Needs(schema: schema).newlyBlocked(db).filter { !$0.wasSent }.map(\.position))
-            if hasDrafts { waiting.formUnion(try Drafts.newlyHeld(db)) }
-            let more = waiting.count
+            let more = try Needs(schema: schema).newlyBlocked(db).filter { !$0.wasSent }.count
             summary.pending = max(0, summary.pending - more)
             summary.blocked += more
         }

@@ -33,13 +33,14 @@ enum Drafts {
         return Dictionary(uniqueKeysWithValues: keys.map { ($0, root(of: $0, .local)) })
     }
 
-    /// Places of never-sent changes of drafts that no claim has marked yet.
-    static func newlyHeld(_ db: Database) throws -> [Int64] {
+    /// Never-sent changes of drafts that no claim has marked yet: their places, and what each waits for.
+    static func newlyHeld(_ db: Database) throws -> [Int64: String] {
         let sql = """
-            SELECT position FROM sync_draft AS draft CROSS JOIN sync_change AS change
+            SELECT position, change.entity, change.id FROM sync_draft AS draft CROSS JOIN sync_change AS change
             ON change.entity = draft.entity AND change.id = draft.id WHERE draft.kind = 1 AND change.state = 0
             """
-        return try Int64.fetchAll(db.cachedStatement(sql: sql))
+        let rows = try Row.fetchAll(db.cachedStatement(sql: sql))
+        return Dictionary(uniqueKeysWithValues: rows.map { ($0[0], root(of: RecordKey($0[1], $0[2]), .held)) })
     }
 
     // MARK: Marking
@@ -116,21 +117,37 @@ enum Drafts {
         try ChangeRows.release(db, blockedBy: root(of: record, .local))
     }
 
-    /// What waited for the row goes behind its create: none of it was ever sent.
+    /// The server has a record under a local row's id: it is everybody's from now on, and what waited for it waits no more.
+    static func isTaken(_ db: Database, _ record: RecordKey) throws {
+        try db.cachedStatement(sql: "DELETE FROM sync_draft WHERE entity = ? AND id = ?")
+            .execute(arguments: [record.entity, record.id])
+        try ChangeRows.release(db, blockedBy: root(of: record, .local))
+    }
+
+    /// What needs the row goes behind its create, whether it was marked as waiting for that yet or waits for something else, too
+    /// (seeds 67 and 79 with `--drafts`), with all that stands behind the first of it, so that no order changes and no unit is torn (102).
+    /// What was sent once, as with a create that was given up since, keeps its number (33), and so does what a device may have sent of
+    /// which this one is a copy (190).
     private static func add(
         _ db: Database, _ record: RecordKey, _ fields: [String: FieldValue], _ schema: Schema, now: Int64
     ) throws {
         let create = FoundChange(
             record: record, operation: .create, fields: fields.mapValues { FieldDelta(old: nil, new: $0) })
-        try FoundChanges.add(db, create, schema, now: now)
-        let waiting = try Int64.fetchAll(
+        let first = try Needs(schema: schema).following(
+            db, 0, among: [record: root(of: record, .local)], and: [:], withBlocked: true
+        ).first?.position
+        let moving = try Row.fetchAll(
             db,
             sql: """
-                SELECT position FROM sync_change WHERE state <> 0 AND state IN (3, 5) AND blockedBy = ? ORDER BY position
-                """, arguments: [root(of: record, .local)])
+                SELECT position, state = 5 OR device IS NOT NULL FROM sync_change
+                WHERE position >= ? AND state IN (0, 3, 5) ORDER BY position
+                """, arguments: [first ?? .max])
+        try FoundChanges.add(db, create, schema, now: now)
         let move = try db.cachedStatement(
-            sql: "UPDATE sync_change SET position = ?1, sequence = ?1 WHERE position = ?2")
-        for position in waiting { try move.execute(arguments: [try ChangeRows.nextSequence(db), position]) }
+            sql: "UPDATE sync_change SET position = ?1, sequence = iif(?3, sequence, ?1) WHERE position = ?2")
+        for row in moving {
+            try move.execute(arguments: [try ChangeRows.nextSequence(db), row[0] as Int64, row[1] as Bool])
+        }
     }
 
     private static func check(_ record: RecordKey, _ schema: Schema) throws {

@@ -126,8 +126,10 @@ struct Needs {
         let latest = "SELECT 1 FROM sync_change WHERE position > ? LIMIT 1"
         guard try Row.fetchOne(db.cachedStatement(sql: latest), arguments: [checked ?? 0]) != nil else { return [] }
         let asides = try asides(db)
-        return try following(db, checked ?? 0, among: asides.roots, from: asides.begins, and: asides.waiting)
-            .filter { !asides.refused.contains($0.record) }
+        return try following(
+            db, checked ?? 0, among: asides.roots, from: asides.begins, and: asides.waiting, held: Drafts.newlyHeld(db)
+        )
+        .filter { !asides.refused.contains($0.record) }
     }
 
     /// What others may have to wait for.
@@ -198,9 +200,10 @@ struct Needs {
     ///   - begins: behind which places the records' lives begin: what was written before that does not need them.
     ///   - waiting: what waits by itself; what stands behind one of these, or behind one that is found, waits with it.
     ///     `nil` where only what needs a record is asked for.
+    ///   - held: what waits without any of these, by its place.
     func following(
         _ db: Database, _ position: Int64, among roots: [RecordKey: String], from begins: [RecordKey: Int64] = [:],
-        and waiting: [RecordKey: Waiting]? = nil, withBlocked: Bool = false
+        and waiting: [RecordKey: Waiting]? = nil, held: [Int64: String] = [:], withBlocked: Bool = false
     ) throws -> [Following] {
         var (roots, begins, waiting) = (roots, begins, waiting)
         // What cannot refer to any of them needs no look at its fields.
@@ -216,7 +219,7 @@ struct Needs {
             let operation = Operation(number: row[4])
             let sequence: Int64 = row[6]
             func needed(_ record: RecordKey) -> String? { sequence > begins[record] ?? 0 ? roots[record] : nil }
-            var root = operation == .create ? nil : needed(record)
+            var root = held[row[0]] ?? (operation == .create ? nil : needed(record))
             if root == nil, operation != .delete, referring.contains(record.entity) {
                 root = try referred(db, row[0], by: record, needed)
             }

@@ -78,6 +78,8 @@ enum Recovery {
         for table in ["sync_identity", "sync_draft"] {
             for row in saved[table] ?? [] { try insert(db, SavedRow.columns(of: row), into: table) }
         }
+        // The triggers were made before there was such a row (seed 1015 with `--damage --drafts`).
+        if try !Drafts.localRoots(db).isEmpty { try TriggerSetup.watchLocal(db, context.schema) }
         for table in ["sync_conflict", "sync_event"] {
             for row in saved[table] ?? [] { try insert(db, entry: SavedRow.columns(of: row), into: table) }
         }

@@ -11,6 +11,8 @@ enum Journal {
         case lostByServer
         /// A full pass brought the record newer than it was here, and without the value.
         case leftOut
+        /// The server has a record under the id of a row that stayed on this device.
+        case localRow
     }
 
     /// Kinds of events in `sync_event.kind`.

@@ -77,7 +77,7 @@ public struct FieldSchema: Sendable, Hashable {
 }
 
 /// How the store notices that the app changed a record (DESIGN.md, D9).
-public enum CaptureMode: String, Sendable, Hashable {
+public enum CaptureMode: String, Sendable, Hashable, CaseIterable {
     /// Triggers record each change with its values before and after: the default.
     case triggers
     /// A flag and an edit counter in the row; the deltas are computed when the change is collected. The table has the

@@ -5,65 +5,81 @@ import SyncCore
 ///
 /// It goes down from the record, over one picture of who stands under whom; the store goes up from each change.
 struct CountsUnder {
-    private let schema: Schema
+    /// The changes, in the queue's order.
+    private var changes: [(record: RecordKey, state: Int64)] = []
+    private var above: [RecordKey: Set<RecordKey>] = [:]
+    private var below: [RecordKey: Set<RecordKey>] = [:]
 
-    init(_ schema: Schema) { self.schema = schema }
+    init(_ db: Database, _ schema: Schema) throws {
+        var deleted: Set<RecordKey> = []
+        try PlainRows(db, "SELECT entity, id, state, operation FROM sync_change ORDER BY position").forEach { row in
+            let record = RecordKey(row.text(0), row.text(1))
+            changes.append((record, row.integer(2)))
+            if row.integer(3) == 2 { deleted.insert(record) }
+        }
+        for entity in schema.entities {
+            let parents = entity.parents.compactMap { field in
+                field.reference.map { (field: field, entity: $0.entity) }
+            }
+            guard !parents.isEmpty else { continue }
+            let columns = ([entity.keyColumn] + parents.map(\.field.column)).map { "\"\($0)\"" }.joined(separator: ", ")
+            try PlainRows(db, "SELECT \(columns) FROM \"\(entity.table)\"").forEach { row in
+                let record = RecordKey(entity.name, row.text(0))
+                deleted.remove(record)
+                for (place, parent) in parents.enumerated() where !row.isNull(CInt(place + 1)) {
+                    add(record, under: RecordKey(parent.entity, row.text(CInt(place + 1))))
+                }
+            }
+            guard deleted.contains(where: { $0.entity == entity.name }) else { continue }
+            // Of what has no row, its last delete says where it stood.
+            let olds = parents.map { "fields ->> '$.\($0.field.name).old'" }.joined(separator: ", ")
+            let sql = """
+                SELECT id, \(olds) FROM sync_change AS own WHERE entity = '\(entity.name)' AND operation = 2
+                AND NOT EXISTS (SELECT 1 FROM sync_change AS later WHERE later.entity = own.entity
+                  AND later.id = own.id AND later.operation = 2 AND later.position > own.position)
+                """
+            try PlainRows(db, sql).forEach { row in
+                let record = RecordKey(entity.name, row.text(0))
+                guard deleted.contains(record) else { return }
+                for (place, parent) in parents.enumerated() where !row.isNull(CInt(place + 1)) {
+                    add(record, under: RecordKey(parent.entity, row.text(CInt(place + 1))))
+                }
+            }
+        }
+    }
+
+    private mutating func add(_ record: RecordKey, under parent: RecordKey) {
+        above[record, default: []].insert(parent)
+        below[parent, default: []].insert(record)
+    }
 
     /// The record of one of the changes in the queue, or one that it stands under.
     /// - Parameters:
     ///   - place: which of the changes, from the first.
     ///   - steps: how far up, at most.
-    func subject(_ db: Database, at place: Int, steps: Int) throws -> RecordKey? {
-        let sql = "SELECT entity, id FROM sync_change ORDER BY position LIMIT 1 OFFSET ?"
-        guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [place]) else { return nil }
-        var key = RecordKey(row[0], row[1])
+    func subject(at place: Int, steps: Int) -> RecordKey? {
+        guard changes.indices.contains(place) else { return nil }
+        var record = changes[place].record
         for _ in 0..<steps {
-            let sql = """
-                WITH \(edges) SELECT parent, above FROM edge WHERE child = ? AND below = ? ORDER BY parent, above LIMIT 1
-                """
-            guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [key.entity, key.id]) else {
-                break
-            }
-            key = RecordKey(row[0], row[1])
+            guard let next = above[record]?.min() else { break }
+            record = next
         }
-        return key
+        return record
     }
 
-    func counts(_ db: Database, under record: RecordKey) throws -> StateCounts {
-        let sql = """
-            WITH RECURSIVE \(edges), family (entity, id) AS (
-              SELECT ?, ? UNION SELECT child, below FROM edge JOIN family ON parent = entity AND above = id)
-            SELECT count(*) FILTER (WHERE state = 4), count(*) FILTER (WHERE state IN (1, 2)), count(*)
-            FROM sync_change WHERE (entity, id) IN (SELECT entity, id FROM family)
-            """
-        let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [record.entity, record.id])
-        guard let row else { return StateCounts() }
-        let (failed, uploading, all): (Int, Int, Int) = (row[0], row[1], row[2])
-        return StateCounts(failed: failed, uploading: uploading, waiting: all - failed - uploading)
-    }
-
-    /// Who stands under whom: as the rows say, and where a record has none, as its delete says where it stood.
-    private var edges: String {
-        // Of entities without parents none stands under another.
-        var parts = ["SELECT NULL AS child, NULL AS below, NULL AS parent, NULL AS above WHERE false"]
-        for entity in schema.entities {
-            for field in entity.parents {
-                guard let target = field.reference?.entity else { continue }
-                let (table, id, column) = (quoted(entity.table), quoted(entity.keyColumn), quoted(field.column))
-                parts.append(
-                    """
-                    SELECT '\(entity.name)' AS child, \(id) AS below, '\(target)' AS parent, \(column) AS above FROM \(table)
-                    WHERE \(column) IS NOT NULL
-                    UNION ALL SELECT entity, id, '\(target)', fields ->> '$.\(field.name).old' FROM sync_change AS own
-                    WHERE entity = '\(entity.name)' AND operation = 2 AND fields ->> '$.\(field.name).old' IS NOT NULL
-                    AND NOT EXISTS (SELECT 1 FROM \(table) WHERE \(table).\(id) = own.id)
-                    AND NOT EXISTS (SELECT 1 FROM sync_change AS later WHERE later.entity = own.entity
-                      AND later.id = own.id AND later.operation = 2 AND later.position > own.position)
-                    """)
+    func counts(under record: RecordKey) -> StateCounts {
+        var (family, rest): (Set<RecordKey>, [RecordKey]) = ([record], [record])
+        while let next = rest.popLast() {
+            for child in below[next] ?? [] where family.insert(child).inserted { rest.append(child) }  // any order
+        }
+        var counts = StateCounts()
+        for change in changes where family.contains(change.record) {
+            switch change.state {
+            case 4: counts.failed += 1
+            case 1, 2: counts.uploading += 1
+            default: counts.waiting += 1
             }
         }
-        return "edge AS (\(parts.joined(separator: "\nUNION ALL ")))"
+        return counts
     }
-
-    private func quoted(_ name: String) -> String { "\"\(name)\"" }
 }

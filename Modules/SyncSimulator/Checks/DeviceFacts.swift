@@ -21,6 +21,10 @@ struct DeviceFacts {
     /// Records that are dead by the server's word, and show for what is unsent on them or under them.
     let dead: Set<RecordKey>
     let held: Set<RecordKey>
+    /// Rows that stay on the device: nothing of them is recorded.
+    let localRows: Set<RecordKey>
+    /// Records that are held back.
+    let heldBack: Set<RecordKey>
     /// Those of them that are to go once nothing under them is unsent.
     let heldForUnsent: Set<RecordKey>
     /// The parents that rows had which were deleted here or moved away, where something is held for what is unsent under it: no row
@@ -93,6 +97,12 @@ struct DeviceFacts {
         self.held = held
         self.heldForUnsent = heldForUnsent
         parentsBefore = try heldForUnsent.isEmpty ? [] : Self.parentsBefore(db, schema, &parsed, ids)
+        var (localRows, heldBack): (Set<RecordKey>, Set<RecordKey>) = ([], [])
+        try PlainRows(db, "SELECT entity, id, kind FROM sync_draft").forEach { row in
+            let record = ids.key(RecordKey(row.text(0), row.text(1)))
+            if row.integer(2) == 2 { localRows.insert(record) } else { heldBack.insert(record) }
+        }
+        (self.localRows, self.heldBack) = (localRows, heldBack)
         var ended: Set<String> = []
         try PlainRows(db, "SELECT key FROM sync_event WHERE kind = 'cancelled' AND key IS NOT NULL").forEach { row in
             ended.insert(row.text(0))

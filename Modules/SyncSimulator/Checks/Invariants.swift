@@ -38,7 +38,8 @@ struct Invariants {
     /// how (`expired`). What was under it may just have been made anew elsewhere: it goes with the engine's next step (seed
     /// 26605).
     private func rowsBelongToSomething() -> [(String, String)] {
-        let queued = Set(facts.queue.map(\.record))
+        // A row that stays on the device counts like one that waits.
+        let queued = facts.localRows.union(facts.queue.map(\.record))
         return facts.rows.rows.keys.sorted().compactMap { key in
             if facts.versions[key] != nil || queued.contains(key) { return nil }
             if facts.heldForUnsent.contains(key),
@@ -128,13 +129,17 @@ struct Invariants {
     private func checkpointIsNotAhead() -> [(String, String)] {
         guard facts.epoch == serverEpoch, !facts.isInFullPass else { return [] }
         let waiting = Set(facts.queue.map(\.record))
+        let staying = waiting.union(facts.localRows)
         let holding = Holding(facts, server, schema)
         return server.compactMap { record in
             guard let checkpoint = holding.checkpoint(of: record.key), record.version <= checkpoint,
                 !facts.held.contains(record.key)
             else { return nil }
             if record.presence == .live {
-                guard schema[record.key.entity] != nil, !waiting.contains(record.key),
+                // A row that stays, and was shared in a life of the device that it knows no more, is here twice (seed 1032 with
+                // `--drafts --server-ids`).
+                let isTwin = facts.localRows.contains(record.key) && facts.rows.twins.contains(record.key)
+                guard schema[record.key.entity] != nil, !waiting.contains(record.key), !isTwin,
                     let difference = difference(record)
                 else { return nil }
                 return (
@@ -143,8 +148,8 @@ struct Invariants {
                         + " and the server has it at \(record.version): \(difference)"
                 )
             }
-            guard facts.rows.rows[record.key] != nil, !waiting.contains(record.key),
-                !hasUnsentBelow(record.key, waiting), holding.isTold(of: record.key, upTo: record.version)
+            guard facts.rows.rows[record.key] != nil, !staying.contains(record.key),
+                !hasUnsentBelow(record.key, staying), holding.isTold(of: record.key, upTo: record.version)
             else { return nil }
             return (
                 "I5",

@@ -6,7 +6,7 @@ struct Ledger {
     /// A committed change, as its transaction left it in the change log.
     struct Entry: Hashable {
         let key: String
-        let sequence: Int64
+        var sequence: Int64
         let record: RecordKey
         /// The record's id on the device, where it may be another than the canonical one.
         var here = ""
@@ -67,6 +67,14 @@ struct Ledger {
         let place = keys.firstIndex { (entries[$0]?.sequence ?? 0) > entry.sequence } ?? keys.count
         keys.insert(entry.key, at: place)
         byRecord[entry.record] = keys
+    }
+
+    /// A change has got another number, and stands where that is.
+    mutating func moved(_ change: Entry) {
+        guard var entry = entries[change.key], entry.sequence != change.sequence else { return }
+        entry.sequence = change.sequence
+        entries[change.key] = entry
+        byRecord[entry.record]?.sort { (entries[$0]?.sequence ?? 0) < (entries[$1]?.sequence ?? 0) }
     }
 
     mutating func set(_ fate: Fate, for keys: some Sequence<String>) {

@@ -11,6 +11,13 @@ struct PlainRows {
 
     init(_ db: Database, _ sql: String) throws { handle = try db.cachedStatement(sql: sql).sqliteStatement }
 
+    /// - Parameter text: what stands for the statement's one `?`.
+    init(_ db: Database, _ sql: String, _ text: String) throws {
+        let statement = try db.cachedStatement(sql: sql)
+        try statement.setArguments([text])
+        handle = statement.sqliteStatement
+    }
+
     /// Calls `body` with each row in turn; the row is over when it returns.
     func forEach(_ body: (PlainRows) throws -> Void) throws {
         defer { _ = sqlite3_reset(handle) }  // kept: it says again how the run ended

@@ -41,6 +41,9 @@ final class Record: @unchecked Sendable {
     var isCommon: (String) -> Bool = { _ in false }
     /// Whether somebody gave up a create of the record.
     var isGivenUp: (RecordKey) -> Bool = { _ in false }
+    /// Whether what waits for a row that stays on its device gets another number when that is shared: a copy may have sent it by the old
+    /// one (seed 190 with `--drafts`).
+    var renumbers = false
     /// Sees each request as it leaves a device.
     var onRequest: (ExchangeRequest, Int) -> Void = { _, _ in }
 
@@ -126,7 +129,10 @@ final class Record: @unchecked Sendable {
             var again = change
             again.deviceID = own.deviceID
             if again != own { violate("I2", "the key \(change.id) was sent with other content: \(own) then \(change)") }
-            if isCopy, !change.mayBeCopy(of: first, isWritten: { isWritten(device, change, $0, $1) }) {
+            if isCopy,
+                !change.mayBeCopy(
+                    of: first, renumbers: renumbers, isWritten: { isWritten(device, change, $0, $1) })
+            {
                 violate("I2", "the key \(change.id) was sent with other content: \(first) then \(change)")
             }
         }
@@ -237,8 +243,9 @@ extension Change {
     /// and the base version that it knows, the values before follow what comes of the changes before (Decision 155), and it may
     /// have merged other neighbours into it (Decision 175). What only one names, the device wrote in an earlier change; so it
     /// did what one of them writes otherwise, since the device before took that back after the backup (seed 3100).
-    func mayBeCopy(of first: Change, isWritten: (String, FieldValue?) -> Bool) -> Bool {
-        guard record == first.record, sequence == first.sequence, schemaVersion == first.schemaVersion,
+    /// - Parameter renumbers: whether its number may be another one.
+    func mayBeCopy(of first: Change, renumbers: Bool = false, isWritten: (String, FieldValue?) -> Bool) -> Bool {
+        guard record == first.record, renumbers || sequence == first.sequence, schemaVersion == first.schemaVersion,
             unit == first.unit, intent == first.intent,
             (operation == .delete) == (first.operation == .delete)
         else { return false }
@@ -320,6 +327,10 @@ public enum Situation: String, Sendable, Hashable, CaseIterable {
     case tombstonesPruned = "dead records that the reference server forgot altogether"
     case deviceRestored = "a device restored from a backup"
     case damagedFile = "a damaged file that was moved aside"
+    case heldBack = "a record that its user holds back"
+    case letGo = "a record that was held back, and is let go"
+    case keptLocal = "a row that its user keeps on the device"
+    case shared = "a row that stayed on its device, and is shared"
     case deviceCloned = "a device that lives beside a copy of itself, and both write"
     case sentByBothCopies = "a change that two living copies of one device sent"
     case accountSwitch = "another account on a device whose user signed out"

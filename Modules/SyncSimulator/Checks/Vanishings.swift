@@ -11,6 +11,8 @@ struct Vanishings {
         var rows: Rows
         /// Rows that only what was unsent under them kept: the server's word that they are gone is older than the look.
         var kept: Set<RecordKey>
+        /// Rows that stayed on the device, whose delete is no change.
+        var localRows: Set<RecordKey>
         var epoch: String?
         var pass: Int64
         var isInFullPass: Bool
@@ -45,16 +47,15 @@ struct Vanishings {
     ) -> [RecordKey] {
         defer {
             last = Seen(
-                rows: facts.rows, kept: facts.heldForUnsent, epoch: facts.epoch, pass: facts.pass,
-                isInFullPass: facts.isInFullPass,
-                scopes: facts.scopes)
+                rows: facts.rows, kept: facts.heldForUnsent, localRows: facts.localRows, epoch: facts.epoch,
+                pass: facts.pass, isInFullPass: facts.isInFullPass, scopes: facts.scopes)
         }
         guard let last, last.epoch == facts.epoch, last.pass == facts.pass, !last.isInFullPass, !facts.isInFullPass
         else { return [] }
         let gone = last.rows.rows.keys.filter { facts.rows.rows[$0] == nil }
         return gone.filter { key in
-            !told.contains(key) && !last.kept.contains(key) && !facts.held.contains(key)
-                && !isOver(key, ledger, refused)
+            !told.contains(key) && !last.kept.contains(key) && !last.localRows.contains(key)
+                && !facts.held.contains(key) && !isOver(key, ledger, refused)
                 && !parents(of: key, in: last.rows, schema).contains { facts.rows.rows[$0] == nil }
                 && !isOut(key, last, facts, schema) && !isNotHeld(key)
         }.sorted()

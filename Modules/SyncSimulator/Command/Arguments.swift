@@ -27,6 +27,7 @@ struct Arguments {
     private var sendsByREST = false
     private var movesMuch = false
     private var damagesFiles = false
+    private var hasDrafts = false
     private var hasHandlers = false
     private var makesIDs = false
     private var readsByWriter = true
@@ -42,7 +43,7 @@ struct Arguments {
                  [--list]                                with a line for each: its size, and whether it counts
         simulate --trace SEED [--without-steps LIST] [--without-faults LIST] [--bug NAME]
         simulate --shrink SEED [--bug NAME]              leaves out what the failure does not need
-        any of them with [--server model|reference] [--folder PATH] [--readers] [--capture triggers|dirtyFlag|mixed]
+        any of them with [--server model|reference] [--folder PATH] [--readers] [--capture triggers|dirtyFlag|mixed|explicit|inTurn]
                          [--derived]                     the app has derived data, and listens to what changes
                          [--handlers]                    the app has handlers of its own, which are told of each record
                          [--server-ids]                  the reference server makes its own ids
@@ -50,6 +51,7 @@ struct Arguments {
                          [--rest]                        the same, in the REST dialect; with the reference server, and the devices' ids
                          [--roots]                       devices hold parts of the account, and much moves between them
                          [--damage]                      devices' files are damaged while nobody has them open
+                         [--drafts]                      users hold records back for a while
         simulate --plant [NAME] [--seeds N] [--from S]   plants bugs and looks whether they are found
         """
 
@@ -113,6 +115,7 @@ struct Arguments {
             case "--rest": sendsByREST = true
             case "--roots": movesMuch = true
             case "--damage": damagesFiles = true
+            case "--drafts": hasDrafts = true
             case "--folder": folder = try word("--folder", "a path")
             case "--server":
                 let what = "model or reference"
@@ -121,7 +124,7 @@ struct Arguments {
                 }
                 server = known
             case "--capture":
-                let what = "triggers, dirtyFlag or mixed"
+                let what = "triggers, dirtyFlag, mixed, explicit or inTurn"
                 guard let known = SimulatedCapture(rawValue: try word("--capture", what)) else {
                     throw Mistake(description: "--capture wants \(what)\n\(Self.usage)")
                 }
@@ -162,6 +165,7 @@ struct Arguments {
         options.sendsByREST = sendsByREST
         options.movesMuch = movesMuch
         options.damagesFiles = damagesFiles
+        options.hasDrafts = hasDrafts
         return options
     }
 }

@@ -33,6 +33,7 @@ struct ReplayLine {
         if options.sendsSingly { words.append(options.sendsByREST ? "--rest" : "--single") }
         if options.movesMuch { words.append("--roots") }
         if options.damagesFiles { words.append("--damage") }
+        if options.hasDrafts { words.append("--drafts") }
         if !options.readsByWriter { words.append("--readers") }
         if let folder { words += ["--folder", Self.quoted(folder)] }
         return words.joined(separator: " ")

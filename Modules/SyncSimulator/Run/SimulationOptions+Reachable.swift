@@ -22,7 +22,7 @@ extension SimulationOptions {
         case .otherReference: hasField { $0.reference?.isParent == false }
         case .checkConflict: hasField { $0.rule == .check }
         // Under a dirty flag nothing is said of units.
-        case .unitSent: schema.entities.allSatisfy { $0.capture == .triggers }
+        case .unitSent: schema.entities.allSatisfy { $0.capture != .dirtyFlag }
         case .tombstoneUnderUnsentChild: hasField { $0.reference?.isParent == true }
         // An app that is a version behind lacks an entity or a field, where the entities are such that it can.
         case .mixedSchemas: older != schema
@@ -37,6 +37,7 @@ extension SimulationOptions {
         // Nor does it make ids.
         case .namedOtherwise, .namedLate, .shownBeforeNamed: server != .model
         case .damagedFile: damagesFiles
+        case .heldBack, .letGo, .keptLocal, .shared: hasDrafts
         // The reference server keeps its tombstones for longer than a seed.
         case .expiredCheckpoint: server != .reference
         default: true

@@ -33,6 +33,8 @@ public struct SimulationOptions: Sendable {
     var sendsByREST = false
     /// Whether devices hold parts of the account in each seed, and much is moved between them.
     var movesMuch = false
+    /// Whether users hold records back, and let them go.
+    var hasDrafts = false
     /// Whether devices' files are damaged while nobody has them open.
     var damagesFiles = false
     /// The devices' engines read over the connection that they write with (Decision 180).
@@ -52,15 +54,12 @@ public struct SimulationOptions: Sendable {
     }
 
     /// - Parameter entities: what is synced; each value and each edit follows from the declared fields.
-    /// - Throws: `SchemaError` for entities that do not fit together, ``UnsupportedCapture`` for one whose writes cannot be judged.
+    /// - Throws: `SchemaError` for entities that do not fit together.
     public init(
         folder: String, entities: [EntitySchema] = SimulationSchema.entities, keepsTrace: Bool = false,
         withoutSteps: Set<Int> = [], withoutFaults: Set<Int> = [],
         deltas: any DeltaCalculation = LastWriterDeltas(), bug: PlantedBug? = nil
     ) throws {
-        if let odd = entities.first(where: { $0.capture == .explicit }) {
-            throw UnsupportedCapture(entity: odd.name, capture: odd.capture)
-        }
         self.folder = folder
         self.keepsTrace = keepsTrace
         self.withoutSteps = withoutSteps

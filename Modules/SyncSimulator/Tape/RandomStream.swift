@@ -33,6 +33,8 @@ enum RandomStream: UInt64, CaseIterable {
     case hints = 19
     /// Files that are damaged.
     case damage = 20
+    /// What users hold back.
+    case drafts = 21
     /// Which device is copied, and when.
     case clones = 31
     /// Disks that fail below SQLite.

@@ -39,6 +39,8 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
     private var names: [String: LocalIDs] = [:]
     /// Whether it knows no more of some records under which ids devices asked for them.
     private var hasLostNames = false
+    /// Keys of refused changes that the shadows were not told.
+    private var untold: Set<String> = []
 
     /// What is to become of changes; read by the service's policy.
     final class Rules: @unchecked Sendable {
@@ -272,6 +274,7 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
     private func leaveOut(of request: inout ExchangeRequest, _ results: [ChangeResult]) {
         let verdicts = Dictionary(results.map { ($0.changeID, $0) }, uniquingKeysWith: { first, _ in first })
         let others = request.changes.filter { change in verdicts[change.id].map { isOther(change, $0) } ?? false }
+        untold.formUnion(others.lazy.map(\.id))
         let units = Set(others.compactMap(\.unit))
         var left = Set(others.map(\.id))
         request.changes.removeAll { change in
@@ -283,9 +286,9 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
     }
 
     /// Whether a change was asked before by the name of what was given up, and is now by that of what was made anew (seed 222 with
-    /// `--server-ids`), or by a name that was lost with the history in which its record was made (958).
+    /// `--server-ids`), or by a name that was lost with the history in which its record was made (958), then or before (502377).
     private func isOther(_ change: Change, _ result: ChangeResult) -> Bool {
-        result.isKeyReused && names(change).contains { record.isGivenUp(ids.key($0)) }
+        result.isKeyReused && (untold.contains(change.id) || names(change).contains { record.isGivenUp(ids.key($0)) })
             || hasLostNames && result.namesNothing && names(change).contains { ids.key($0) == $0 }
     }
 

@@ -124,11 +124,14 @@ final class SimulatedDevice {
     }
 
     static let account = "user"
+    /// What its user holds back.
+    var heldBack: [RecordKey: HeldBack] = [:]
     /// Who is signed in.
     var account = SimulatedDevice.account {
         didSet {
             network.account = account
             hadGuest = true
+            heldBack = [:]
         }
     }
     /// Whether anybody else ever was.

@@ -25,8 +25,8 @@ struct SingleSender: ChangeSender {
         do throws(StoreFailure) { position = try await store.position() } catch {
             throw ExchangeFailure(kind: .network, message: error.message)
         }
-        // No answer of REST names the history that it is of (Docs/Limits.md): an app that pulls first knows it.
-        guard !sendsValues || position.epoch != nil else { throw .unreachable }
+        // No verdict of a sender's names the history that it is of (Docs/Limits.md): an app that pulls first knows it (seed 2006).
+        guard position.epoch != nil else { throw .unreachable }
         let answer = try await exchange.exchange(
             ExchangeRequest(
                 cycleID: ids.makeID(), deviceID: deviceID ?? position.deviceID, dataset: position.dataset,

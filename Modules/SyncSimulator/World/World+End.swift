@@ -69,7 +69,10 @@ extension World {
         guard let facts = device.facts() else { return nil }
         let failed = Set(facts.failed.map(\.key))
         let blocked = Set(facts.blocked.map(\.key))
-        func waits(_ blocker: String?) -> Bool { blocker.map { failed.contains($0) || blocked.contains($0) } ?? false }
+        func waits(_ blocker: String?) -> Bool {
+            guard let blocker else { return false }
+            return failed.contains(blocker) || blocked.contains(blocker) || options.hasDrafts && blocker.contains(":")
+        }
         let open = facts.undecided + facts.blocked.filter { !waits($0.blockedBy) }
         guard open.contains(where: { $0.state == 0 }) else { return open }
         let told = settle(device.index) { try await $0.store.queued() } ?? []
@@ -84,6 +87,7 @@ extension World {
             var isCalm = synchronizeAll()
             for device in devices {
                 if confirm(device.index) { isCalm = false }
+                if options.hasDrafts, releaseAll(device.index) { isCalm = false }
                 if round < 2, restoreLost(device.index) { isCalm = false }
                 let failed = device.facts()?.failed ?? []
                 for (place, change) in failed.enumerated() {

@@ -68,7 +68,9 @@ extension World {
         let device = devices[index]
         device.usesSecond = device.second?.isSignedOut == false && step.number % 2 == 0
         defer { device.usesSecond = false }
-        guard device.process != nil, let hand = device.hand, !device.isDead else { return }
+        guard device.process != nil, device.hand != nil, !device.isDead else { return }
+        if options.hasDrafts { workOnDrafts(step, index) }
+        guard let hand = device.hand, !device.isDead else { return }
         switch step.action {
         case .syncNow:
             confirm(index)
@@ -93,6 +95,8 @@ extension World {
         let isUnit: Bool
         /// What a dirty flag marked before: its change says more than this write.
         var marked: Set<RecordKey> = []
+        /// Rows that stay on the device: what is written of them is no change.
+        var localRows: Set<RecordKey> = []
         /// The sequence above which its changes will stand, where it is committed and they are yet to be made.
         var owed: Int64?
         /// The engine may have made them before anybody asked, and gone on with them.
@@ -134,15 +138,25 @@ extension World {
         // Units are of triggers.
         // One request for each change cannot carry a unit.
         let isUnit = isUnit && !device.isFlagged && !options.sendsByREST
-        attempts[index] = Attempt(edits: edits, rows: rows, isUnit: isUnit, marked: facts.marked)
+        attempts[index] = Attempt(
+            edits: edits, rows: rows, isUnit: isUnit, marked: facts.marked, localRows: facts.localRows)
         let (names, ids) = (device.names, ids)
         // Of a record that is here as two the app sees one, and may leave what is under the other one (seed 206862).
         let seesAll = rows.twins.isEmpty && !rows.hasUnnamed
         let written = settle(index) { process -> (before: Int64, made: [Ledger.Entry])? in
             do {
-                return try await process.store.write(unit: isUnit) { db in
+                let schema = process.store.schema
+                guard schema.entities.contains(where: { $0.capture == .explicit }) else {
+                    return try await process.store.write(unit: isUnit) { db in
+                        let before = try Ledger.lastSequence(db)
+                        for edit in edits { try edit.perform(db, schema, names) }
+                        return (before: before, made: try Ledger.changes(db, above: before, ids))
+                    }
+                }
+                return try await process.store.write(unit: isUnit) { db, record in
                     let before = try Ledger.lastSequence(db)
-                    for edit in edits { try edit.perform(db, process.store.schema, names) }
+                    let explicit = ExplicitEdit(db: db, schema: schema)
+                    for edit in edits { try explicit.perform(edit, names, record) }
                     return (before: before, made: try Ledger.changes(db, above: before, ids))
                 }
             } catch let failure as StoreFailure where !seesAll && failure.message.contains("FOREIGN KEY constraint") {
@@ -165,7 +179,11 @@ extension World {
         guard let attempt = attempts.removeValue(forKey: index) else { return }
         let (device, edits) = (devices[index], attempt.edits)
         if !attempt.isLate {
-            checkCapture(edits.filter { !attempt.marked.contains($0.record) }, made, attempt.rows, index)
+            let noticed = edits.filter { !attempt.marked.contains($0.record) && !attempt.localRows.contains($0.record) }
+            checkCapture(noticed, made, attempt.rows, index)
+            if made.contains(where: { attempt.localRows.contains($0.record) }) {
+                record.violate("drafts", "device \(index) records a write of a row that stays there")
+            }
         }
         if let facts = device.facts(), let seen = memories[index].seenStamp(facts), let first = made.first,
             first.stamp <= seen
@@ -293,12 +311,20 @@ extension World {
 
     private func cancel(_ index: Int, _ number: UInt64) {
         let facts = devices[index].facts()
-        guard let waiting = facts?.undecided, !waiting.isEmpty else { return }
+        let waiting = facts?.queue.filter { $0.state <= 2 || options.hasDrafts && $0.state == 3 } ?? []
+        guard !waiting.isEmpty else { return }
         let key = waiting[Int(number % UInt64(waiting.count))].key
         let needing = settle(index) { try await $0.store.dependants(of: key) } ?? []
-        guard let outcome = settle(index, { try await $0.store.cancel(key) }) else {
-            return noteUnsure(index, [key] + needing)
+        let mayBeDone = options.hasDrafts
+        let told = settle(index) { process -> CancelOutcome in
+            do {
+                return try await process.store.cancel(key)
+            } catch let failure as StoreFailure where failure.kind == .notFound && mayBeDone {
+                // It waited, was let go in this very moment, and is decided.
+                return .tooLate
+            }
         }
+        guard let outcome = told else { return noteUnsure(index, [key] + needing) }
         record.note("device \(index) cancels \(key.suffix(6)): \(outcome)")
         switch outcome {
         case .cancelled(let keys):
@@ -479,6 +505,7 @@ extension World {
         }
         endSecond(index)
         device.stop()
+        device.heldBack = [:]
         do { try device.restoreBackup() } catch { return record.violate("simulator", "\(error)") }
         start(index)
         attempts[index] = nil

@@ -95,6 +95,7 @@ final class World {
         (server as? ReferenceServer)?.parentID = { [unowned self] in await parentID(of: $1, on: $0) }
         record.onRequest = { [unowned self] request, device in self.saw(request, from: device) }
         record.onVerdicts = { [unowned self] keys, device in self.noteHeard(keys, by: device) }
+        record.renumbers = options.hasDrafts
         record.isCommon = { [unowned self] key in self.clone?.common.contains(key) ?? false }
         record.isGivenUp = { [unowned self] key in
             self.ledgers.contains { $0.everGivenUp.contains(key) || $0.gaveUp(key) }
@@ -387,6 +388,7 @@ final class World {
         enterOwed(index)
         devices[index].told.note(request.changes)
         checkAccount(of: request, from: index)
+        if options.hasDrafts { checkDrafts(of: request, from: index) }
         memories[index].tookNothing(of: request.changes.lazy.map(\.id))
         let units = Dictionary(grouping: request.changes.compactMap(\.unit)) { $0 }
         if units.values.contains(where: { $0.count > 1 }) { record.cover(.unitSent) }

@@ -1,0 +1,113 @@
+import GRDB
+import Storage
+import SyncCore
+import Testing
+
+/// Rows that stayed on their device, and are shared, by their user's word or since the server has them; drafts that are written again.
+@Suite("Rows that stayed here, and are shared")
+struct SharedRowTests {
+    private static let board = RecordKey("board", "b1")
+
+    /// A board that stays here.
+    private func local(_ f: Fixture) async throws {
+        try await f.store.write { [store = f.store] db in
+            try db.execute(sql: "INSERT INTO board (id, name, closed) VALUES ('b1', 'Mine', 1)")
+            try store.keepLocal([Self.board], in: db)
+        }
+    }
+
+    @Test(
+        "QUE-07, seeds 67 and 79 with `--drafts`: what was written of what needs the row comes behind it, as it was written"
+    )
+    func order() async throws {
+        let f = try Fixture()
+        try await local(f)
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('l1', 'L', 'b1')")
+        #expect(try await f.claim().changes.isEmpty)
+        // No claim has looked at these.
+        try f.sql("UPDATE list SET name = 'L2' WHERE id = 'l1'")
+        try f.sql("INSERT INTO card (id, idList, name) VALUES ('c1', 'l1', 'C')")
+        try await f.store.release([Self.board])
+        let claim = try await f.claim(ClaimLimits(merges: false))
+        #expect(claim.told == ["create board b1", "create list l1", "update list l1", "create card c1"])
+        #expect(claim.changes.map(\.change.sequence) == claim.changes.map(\.change.sequence).sorted())
+        try await f.drain()
+    }
+
+    @Test("Seed 102 with `--drafts`: a unit of which a part waits for the row stays together")
+    func unit() async throws {
+        let f = try Fixture()
+        try await f.apply(record("board", "b2", 1, ["name": "B2"]))
+        try await local(f)
+        try await f.store.write(unit: true) { db in
+            try db.execute(sql: "INSERT INTO list (id, name, idBoard) VALUES ('l1', 'L', 'b1')")
+            try db.execute(sql: "UPDATE board SET name = 'New' WHERE id = 'b2'")
+        }
+        try f.sql("UPDATE board SET name = 'Newer' WHERE id = 'b2'")
+        #expect(try await f.claim().changes.isEmpty)
+        try await f.store.release([Self.board])
+        let claim = try await f.claim(ClaimLimits(merges: false))
+        #expect(claim.told == ["create board b1", "create list l1", "update board b2", "update board b2"])
+        #expect(claim.changes.map { $0.change.unit != nil } == [false, true, true, false])
+        try await f.drain()
+    }
+
+    @Test(
+        "IDS-01, seeds 31 and 40 with `--drafts`: a record of the row's id takes it over; what it said is kept, and it is sent since"
+    )
+    func taken() async throws {
+        let f = try Fixture()
+        try await local(f)
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('l1', 'L', 'b1')")
+        #expect(try await f.claim().changes.isEmpty)
+        try await f.apply(record("board", "b1", 7, ["name": "Theirs"]))
+        #expect(try f.text("SELECT name FROM board") == "Theirs")
+        #expect(try f.int("SELECT closed FROM board") == nil)
+        #expect(try await f.store.drafts().isEmpty)
+        #expect(try await f.claim().told == ["create list l1"])
+        try f.sql("UPDATE board SET closed = 0 WHERE id = 'b1'")
+        #expect(try f.changes().map(\.record.id) == ["l1", "b1"])
+        let entry = try #require(try await f.store.conflicts().first)
+        #expect(entry.kind == "localRow" && entry.mine == .object(["name": "Mine", "closed": true]))
+        #expect(try await f.store.restoreLoser(entry.number) == Self.board)
+        #expect(try f.text("SELECT name FROM board") == "Mine")
+        #expect(try f.changes().map(\.record.id) == ["l1", "b1", "b1"])
+    }
+
+    @Test("A record of the row's id that says the same takes it over without a word")
+    func takenSilently() async throws {
+        let f = try Fixture()
+        try await local(f)
+        try await f.apply(record("board", "b1", 7, ["name": "Mine", "closed": true]))
+        #expect(try await f.store.drafts().isEmpty)
+        #expect(try await f.store.conflicts().isEmpty)
+        #expect(try f.changes().isEmpty)
+    }
+
+    @Test("A tombstone of the row's id takes nothing away: nobody else has the row")
+    func dead() async throws {
+        let f = try Fixture()
+        try await local(f)
+        try await f.apply(record("board", "b1", 7, [:], .deleted))
+        #expect(try f.text("SELECT name FROM board") == "Mine")
+        #expect(try await f.store.drafts() == [Draft(record: Self.board, isLocal: true)])
+    }
+
+    @Test(
+        "OBS-02, seed 195 with `--drafts`: what is written of a draft, and what needs that, is told as waiting at once")
+    func told() async throws {
+        let f = try Fixture()
+        try await f.store.hold([Self.board])
+        try f.sql("INSERT INTO board (id, name) VALUES ('b1', 'A')")
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('l1', 'L', 'b1')")
+        let queued = try await f.store.queued()
+        #expect(queued.map(\.state) == [.blocked, .blocked])
+        #expect(queued.map(\.blockedBy) == ["held:board/b1", "held:board/b1"])
+        #expect(try await f.store.summary().blocked == 2)
+        #expect(try await f.claim().changes.isEmpty)
+        #expect(try await f.store.queued().map(\.blockedBy) == ["held:board/b1", "held:board/b1"])
+        try await f.store.release([Self.board])
+        #expect(try await f.claim().told == ["create board b1", "create list l1"])
+        try await f.drain()
+    }
+}
