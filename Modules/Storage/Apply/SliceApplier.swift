@@ -70,7 +70,6 @@ final class SliceApplier {
     /// - Returns: how many were looked at; those after them are not touched.
     @discardableResult
     func apply(_ records: [ServerRecord], until isOver: (() -> Bool)? = nil) throws -> Int {
-        // Nobody else has a row that stays here, whatever became of another record of its id.
         dead = Set(records.lazy.filter { $0.presence != .live }.map(\.key)).subtracting(localRows)
         let looks = try marks.look(at: records)
         let living = records.contains { $0.presence == .gone } ? Set(records.lazy.map(\.key)).subtracting(dead) : []
@@ -248,7 +247,12 @@ final class SliceApplier {
             return .held(.unknownEntity, "“\(record.key.entity)” is not declared here")
         }
         do {
-            if record.presence != .live { return try localRows.contains(record.key) ? .done : remove(record, table) }
+            if record.presence != .live, localRows.contains(record.key) {
+                // Nobody else has the row, whatever became of another record of its id.
+                try HeldRecords.forget(db, record.key)
+                return .done
+            }
+            if record.presence != .live { return try remove(record, table) }
             var row: [FieldValue] = []
             let shape = try table.bind(record, into: &row)
             if checksNeeds, let missing = try table.missing(record.key, record.fields) { return .waits(missing) }

@@ -148,6 +148,9 @@ struct Arguments {
         if sendsByREST, makesIDs || server == .model {
             throw Mistake(description: "--rest goes with the reference server, which takes the devices' ids then")
         }
+        if hasDrafts, derives {
+            throw Mistake(description: "--drafts goes without --derived: nobody is told of a row that stays")
+        }
         // Files in memory, where the system has such a place: thousands of databases are made and thrown away.
         let memory = "/dev/shm"
         let usual = FileManager.default.isWritableFile(atPath: memory) ? memory : NSTemporaryDirectory()

@@ -16,32 +16,38 @@ struct HeldBack: Sendable {
 /// Drafts: records of which a user lets nothing go out for a while, whatever is written of them.
 extension World {
     /// What a user does with drafts, before a step's own action.
-    func workOnDrafts(_ step: WorkloadTape.Step, _ index: Int) {
+    /// - Returns: whether something was let go.
+    func workOnDrafts(_ step: WorkloadTape.Step, _ index: Int) -> Bool {
         var chance = SeededGenerator(seed: SeededGenerator.mixed(seed, UInt64(step.number)), .drafts)
         switch chance.below(8) {
         case 0, 1:
-            guard let facts = devices[index].facts() else { return }
+            guard let facts = devices[index].facts() else { return false }
             let waiting = Set(facts.queue.lazy.filter { $0.state != 4 }.map(\.record))
             let all = facts.rows.rows.keys.sorted()
             let some = all.filter(waiting.contains)
             let records = some.isEmpty || chance.chance(0.4) ? all : some
             if !records.isEmpty { hold(chance.pick(records), index) }
-        case 2: release(index) { drafts in [drafts[chance.below(drafts.count)]] }
+        case 2: return release(index) { drafts in [drafts[chance.below(drafts.count)]] }
         case 3:
             let queue = devices[index].facts()?.queue ?? []
             let new = queue.filter { $0.operation == 0 && ($0.state == 0 || $0.state == 3) }
             if !new.isEmpty { keepLocal(chance.pick(new).record, index) }
         default: break
         }
+        return false
     }
 
     private func hold(_ key: RecordKey, _ index: Int) {
         let device = devices[index]
         let here = device.names.key(key)
+        let wasHeld = device.facts()?.heldBack.contains(key) ?? false
         guard settle(index, { try await $0.store.hold([here]) }) != nil, let facts = device.facts() else { return }
         record.note("device \(index) holds \(key) back")
         record.cover(.heldBack)
-        guard device.heldBack[key] == nil, let last = device.read({ try Ledger.lastSequence($0) }) else { return }
+        // The power that went may have taken an earlier mark along.
+        guard !wasHeld || device.heldBack[key] == nil, let last = device.read({ try Ledger.lastSequence($0) }) else {
+            return
+        }
         let waiting = facts.queue.filter { change in
             change.record == key && change.state == 3 && change.blockedBy?.hasPrefix("held:") == true
         }
@@ -71,7 +77,6 @@ extension World {
 
     /// Lets some of what is held back go, and shares some of what stays.
     /// - Returns: whether there was any.
-    @discardableResult
     private func release(_ index: Int, _ choice: ([Draft]) -> [Draft]) -> Bool {
         let device = devices[index]
         let drafts = settle(index) { try await $0.store.drafts() } ?? []
