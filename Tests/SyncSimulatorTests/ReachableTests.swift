@@ -12,6 +12,7 @@ import Testing
         var options = try SimulationOptions(folder: "", entities: entities)
         options.server = server
         options.damagesFiles = true
+        options.hasDrafts = true
         return Set(Situation.allCases).subtracting(options.reachable)
     }
 
@@ -25,10 +26,12 @@ import Testing
         #expect(try unreachable(server: .reference) == [.expiredCheckpoint])
     }
 
-    @Test("No file is damaged unless that is asked for")
-    func damage() throws {
+    @Test("No file is damaged, and nothing held back, unless that is asked for")
+    func unasked() throws {
         let options = try SimulationOptions(folder: "")
-        #expect(Set(Situation.allCases).subtracting(options.reachable) == [.damagedFile])
+        #expect(
+            Set(Situation.allCases).subtracting(options.reachable)
+                == [.damagedFile, .heldBack, .letGo, .keptLocal, .shared])
     }
 
     @Test("Entities without references, checks or fields to lack do not reach what needs them")
