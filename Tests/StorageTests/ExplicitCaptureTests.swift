@@ -98,13 +98,7 @@ struct ExplicitCaptureTests {
     )
     func lost() async throws {
         let f = try fixture()
-        try await boards(f, 10)
-        try await f.store.beginFullPass(epoch: "e-2")
-        let records = (1...9).map {
-            record("board", "b\($0)", Int64($0), ["name": $0 == 1 ? "Old" : .string("B\($0)")])
-        }
-        _ = try await f.store.apply(PageSlice(records: records, from: 0, checkpoint: 9, epoch: "e-2"))
-        _ = try await f.store.endFullPass(confirmed: false)
+        try await f.applyOlderHistory()
         #expect(try await f.store.restoreLost() == 2)
         let changes = try f.changes()
         #expect(changes.map { "\($0.operation) \($0.record.id)" } == ["update b1", "create b10"])

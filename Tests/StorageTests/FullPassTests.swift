@@ -168,13 +168,7 @@ struct FullPassTests: AskingForRoots {
     )
     func journalled() async throws {
         let f = try Fixture()
-        try await boards(f, 10)
-        try await f.store.beginFullPass(epoch: "e-2")
-        let records = (1...9).map {
-            record("board", "b\($0)", Int64($0), ["name": $0 == 1 ? "Old" : .string("B\($0)")])
-        }
-        _ = try await f.store.apply(PageSlice(records: records, from: 0, checkpoint: 9, epoch: "e-2"))
-        _ = try await f.store.endFullPass(confirmed: false)
+        try await f.applyOlderHistory()
         let lost = try await f.store.conflicts().filter { $0.kind == "lostByServer" }
         #expect(lost.count == 2)
         let field = try #require(lost.first { $0.field == "name" })

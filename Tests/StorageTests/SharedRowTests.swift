@@ -93,6 +93,65 @@ struct SharedRowTests {
         #expect(try await f.store.drafts() == [Draft(record: Self.board, isLocal: true)])
     }
 
+    @Test("Seed 1041 with `--rest --drafts`: what was held of a record of the row's id goes with its tombstone")
+    func heldAndDead() async throws {
+        let f = try Fixture()
+        try await local(f)
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('l1', 'Mine', 'b1')")
+        try await f.store.keepLocal([RecordKey("list", "l1")])
+        try await f.apply(record("list", "l1", 7, ["name": "Theirs", "idBoard": "nowhere"]))
+        #expect(try await f.store.held().map(\.reason) == [.parent])
+        try await f.apply(record("list", "l1", 9, [:], .deleted))
+        #expect(try await f.store.held().isEmpty)
+        #expect(try f.text("SELECT name FROM list") == "Mine")
+    }
+
+    @Test(
+        "I2, seeds 33 and 190 with `--drafts`: what was sent, or may have been by a device that this is a copy of, keeps its number"
+    )
+    func number() async throws {
+        let f = try Fixture()
+        try await local(f)
+        for n in 1...3 { try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('l\(n)', 'L', 'b1')") }
+        #expect(try await f.claim().changes.isEmpty)
+        try f.sql("UPDATE sync_change SET state = 5 WHERE id = 'l1'")
+        try f.sql("UPDATE sync_change SET device = 'before' WHERE id = 'l2'")
+        let before = try f.changes().map(\.sequence)
+        try await f.store.release([Self.board])
+        let after = try f.changes()
+        #expect(after.map(\.record.id) == ["b1", "l1", "l2", "l3"])
+        #expect(after[1].sequence == before[0] && after[2].sequence == before[1])
+        #expect(after[3].sequence > after[0].sequence)
+    }
+
+    @Test(
+        "Seed 1015 with `--single --drafts`: who waits for word of the queue hears that a page has set something free")
+    func freed() async throws {
+        let f = try Fixture()
+        try await local(f)
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('l1', 'L', 'b1')")
+        #expect(try await f.claim().changes.isEmpty)
+        var notices = f.store.notices().makeAsyncIterator()
+        try await f.apply(record("board", "b1", 7, ["name": "Theirs"]))
+        // The stream ends for who has heard nothing.
+        try await f.store.close()
+        #expect(await notices.next() != nil)
+    }
+
+    @Test("A row that stays is none that a dropped trigger has missed")
+    func missed() async throws {
+        let f = try Fixture()
+        try await local(f)
+        try f.sql("INSERT INTO board (id, name) VALUES ('b2', 'Sent')")
+        try f.sql("DELETE FROM sync_change")
+        try f.sql("DROP TRIGGER sync_capture_board_insert")
+        try await f.store.close()
+        let again = try Fixture(file: f.file)
+        #expect(try again.changes().map(\.record.id) == ["b2"])
+        #expect(try await again.store.events().filter { $0.kind == "missedChange" }.map(\.record?.id) == ["b2"])
+        try await again.store.close()
+    }
+
     @Test(
         "OBS-02, seed 195 with `--drafts`: what is written of a draft, and what needs that, is told as waiting at once")
     func told() async throws {

@@ -215,10 +215,7 @@ enum FullPass {
         // It is made anew: nothing of what the server said before is its base.
         try HeldRecords.forget(db, key)
         try StoredRecord.delete(db, key)
-        let found = FoundChange(
-            record: key, operation: .create,
-            fields: row.merging(lost) { $1 }.mapValues { FieldDelta(old: nil, new: $0) })
-        try FoundChanges.add(db, found, schema, now: now)
+        try FoundChanges.add(db, .create(key, row.merging(lost) { $1 }), schema, now: now)
         return true
     }
 

@@ -30,9 +30,9 @@ final class SliceApplier {
     /// The highest version that had been seen when the full pass began that runs.
     let passFrom: Int64
     /// Rows that stay on this device.
-    private(set) var localRows: Set<RecordKey>
+    var localRows: Set<RecordKey>
     /// Whether one of them was taken over, and what waited for it may go.
-    private(set) var hasFreed = false
+    var hasFreed = false
     /// Fields (`card.desc`) that the server's records are known to lack.
     private var missingFields: Set<String> = []
 
@@ -247,12 +247,7 @@ final class SliceApplier {
             return .held(.unknownEntity, "“\(record.key.entity)” is not declared here")
         }
         do {
-            if record.presence != .live, localRows.contains(record.key) {
-                // Nobody else has the row, whatever became of another record of its id.
-                try HeldRecords.forget(db, record.key)
-                return .done
-            }
-            if record.presence != .live { return try remove(record, table) }
+            if record.presence != .live { return try staysHere(record) ? .done : remove(record, table) }
             var row: [FieldValue] = []
             let shape = try table.bind(record, into: &row)
             if checksNeeds, let missing = try table.missing(record.key, record.fields) { return .waits(missing) }
@@ -266,25 +261,6 @@ final class SliceApplier {
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
             return .held(.constraint, error.message ?? "a constraint of “\(table.entity.table)”")
         }
-    }
-
-    /// The server has a record under the id of a row that stays here, as of an app whose ids are names: what was written of that on was
-    /// nobody's to send, so the row would be two things at once (seed 31 with `--drafts`). It is everybody's; what it said is journalled.
-    private func takeOver(_ record: ServerRecord, _ table: AppliedTable) throws {
-        guard try StoredRecord.read(db, record.key)?.version ?? 0 <= record.version else { return }
-        let row = try table.writer.read(db, record.key.id) ?? [:]
-        if row.contains(where: { !(record.fields[$0.key] ?? .null).isSame(as: $0.value) }) {
-            try Journal.conflict(
-                db, .localRow, change: nil, record.key, field: nil, mine: .object(row.filter { !$0.value.isNull }),
-                theirs: .object(record.fields), winner: "theirs", rule: .lastWriter, at: now)
-        }
-        // The page says everything of it (seed 40).
-        let absent = try table.writer.dispensable(db).map(\.name).filter { record.fields[$0] == nil }
-        try table.writer.update(
-            db, record.key.id, Dictionary(uniqueKeysWithValues: absent.map { ($0, FieldValue.null) }))
-        try Drafts.isTaken(db, record.key)
-        localRows.remove(record.key)
-        hasFreed = true
     }
 
     /// Nothing is unsent: the row becomes what the server says.

@@ -61,9 +61,7 @@ enum DirtyFlags {
         _ db: Database, _ entity: EntitySchema, _ id: String, _ schema: Schema, now: Int64
     ) throws {
         if let seen = try seen(db, entity, id) {
-            let deltas = seen.mapValues { FieldDelta(old: $0, new: .null) }
-            let found = FoundChange(record: RecordKey(entity.name, id), operation: .delete, fields: deltas)
-            try FoundChanges.add(db, found, schema, now: now)
+            try FoundChanges.add(db, .delete(RecordKey(entity.name, id), seen), schema, now: now)
         }
         try db.cachedStatement(
             sql: "UPDATE sync_dirty SET gone = 0, seen = NULL, edits = NULL, done = 1 WHERE entity = ? AND id = ?"
@@ -80,19 +78,9 @@ enum DirtyFlags {
             try noteCollected(db, entity, id, edits)
             return
         }
-        if let seen = try seen(db, entity, id) {
-            var deltas: [String: FieldDelta] = [:]
-            for (name, value) in row {
-                let old = seen[name] ?? .null
-                if !old.isSame(as: value) { deltas[name] = FieldDelta(old: old, new: value) }
-            }
-            try FoundChanges.add(
-                db, FoundChange(record: record, operation: .update, fields: deltas), schema, now: now)
-        } else {
-            let deltas = row.mapValues { FieldDelta(old: nil, new: $0) }
-            try FoundChanges.add(
-                db, FoundChange(record: record, operation: .create, fields: deltas), schema, now: now)
-        }
+        let seen = try seen(db, entity, id)
+        let found: FoundChange = seen.map { .update(record, from: $0, to: row) } ?? .create(record, row)
+        try FoundChanges.add(db, found, schema, now: now)
         try noteCollected(db, entity, id, edits)
     }
 

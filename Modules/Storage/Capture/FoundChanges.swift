@@ -74,9 +74,7 @@ enum FoundChanges {
         let writer = RowWriter(entity)
         for id in try String.fetchAll(db, sql: sql, arguments: [entity.name]) {
             guard let fields = try writer.read(db, id) else { continue }
-            let found = FoundChange(
-                record: RecordKey(entity.name, id), operation: .create,
-                fields: fields.mapValues { FieldDelta(old: nil, new: $0) })
+            let found = FoundChange.create(RecordKey(entity.name, id), fields)
             try add(db, found, schema, now: now)
             if entity.capture == .dirtyFlag { try DirtyFlags.noteCollected(db, entity, id, 0) }
             try Journal.event(db, .missedChange, found.record, at: now)

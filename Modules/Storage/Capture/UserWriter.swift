@@ -45,20 +45,11 @@ struct UserWriter {
         of record: RecordKey, from before: [String: FieldValue]?, to after: [String: FieldValue]?
     ) -> FoundChange? {
         switch (before, after) {
-        case (nil, nil): return nil
-        case (nil, let row?):
-            return FoundChange(
-                record: record, operation: .create, fields: row.mapValues { FieldDelta(old: nil, new: $0) })
-        case (let row?, nil):
-            return FoundChange(
-                record: record, operation: .delete, fields: row.mapValues { FieldDelta(old: $0, new: .null) })
-        case (let old?, let new?):
-            let changed = new.filter { !(old[$0.key] ?? .null).isSame(as: $0.value) }
-            var fields: [String: FieldDelta] = [:]
-            for (name, value) in changed {  // any order
-                fields[name] = FieldDelta(old: old[name] ?? .null, new: value)
-            }
-            return fields.isEmpty ? nil : FoundChange(record: record, operation: .update, fields: fields)
+        case (nil, nil): nil
+        case (nil, let row?): .create(record, row)
+        case (let row?, nil): .delete(record, row)
+        // One that names nothing is left out.
+        case (let old?, let new?): .update(record, from: old, to: new)
         }
     }
 }

@@ -131,8 +131,6 @@ enum Drafts {
     private static func add(
         _ db: Database, _ record: RecordKey, _ fields: [String: FieldValue], _ schema: Schema, now: Int64
     ) throws {
-        let create = FoundChange(
-            record: record, operation: .create, fields: fields.mapValues { FieldDelta(old: nil, new: $0) })
         let first = try Needs(schema: schema).following(
             db, 0, among: [record: root(of: record, .local)], and: [:], withBlocked: true
         ).first?.position
@@ -142,7 +140,7 @@ enum Drafts {
                 SELECT position, state = 5 OR device IS NOT NULL FROM sync_change
                 WHERE position >= ? AND state IN (0, 3, 5) ORDER BY position
                 """, arguments: [first ?? .max])
-        try FoundChanges.add(db, create, schema, now: now)
+        try FoundChanges.add(db, .create(record, fields), schema, now: now)
         let move = try db.cachedStatement(
             sql: "UPDATE sync_change SET position = ?1, sequence = iif(?3, sequence, ?1) WHERE position = ?2")
         for row in moving {

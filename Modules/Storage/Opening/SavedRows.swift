@@ -29,9 +29,7 @@ struct SavedRows {
                 guard let id = SavedRow.text(row, "id") else { continue }
                 let record = RecordKey(entity.name, id)
                 guard let seen = seen(row[1], entity), broken.fields(of: record, entity) == nil else { continue }
-                try add(
-                    FoundChange(
-                        record: record, operation: .delete, fields: seen.mapValues { FieldDelta(old: $0, new: .null) }))
+                try add(.delete(record, seen))
             }
         }
         for entity in marked {
@@ -56,17 +54,8 @@ struct SavedRows {
             broken.rows(
                 ["SELECT seen FROM sync_dirty WHERE entity = ? AND id = ?"], by: [], [entity.name, record.id]
             ).first?[0] as DatabaseValue?
-        guard let seen = seen(json ?? .null, entity) else { return create(of: record, row) }
-        var deltas: [String: FieldDelta] = [:]
-        for (name, value) in row {  // any order
-            let old = seen[name] ?? .null
-            if !old.isSame(as: value) { deltas[name] = FieldDelta(old: old, new: value) }
-        }
-        return FoundChange(record: record, operation: .update, fields: deltas)
-    }
-
-    private func create(of record: RecordKey, _ row: [String: FieldValue]) -> FoundChange {
-        FoundChange(record: record, operation: .create, fields: row.mapValues { FieldDelta(old: nil, new: $0) })
+        guard let seen = seen(json ?? .null, entity) else { return .create(record, row) }
+        return .update(record, from: seen, to: row)
     }
 
     /// The row before its first edit.

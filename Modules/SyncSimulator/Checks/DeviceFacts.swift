@@ -21,16 +21,16 @@ struct DeviceFacts {
     /// Records that are dead by the server's word, and show for what is unsent on them or under them.
     let dead: Set<RecordKey>
     let held: Set<RecordKey>
-    /// Rows that stay on the device: nothing of them is recorded.
-    let localRows: Set<RecordKey>
-    /// Records that are held back.
-    let heldBack: Set<RecordKey>
     /// Those of them that are to go once nothing under them is unsent.
     let heldForUnsent: Set<RecordKey>
     /// The parents that rows had which were deleted here or moved away, where something is held for what is unsent under it: no row
     /// tells any more, and the row above goes with the engine's next step.
     let parentsBefore: Set<RecordKey>
-    /// Those that ended here, by a durable event.
+    /// Rows that stay on the device: nothing of them is recorded.
+    let localRows: Set<RecordKey>
+    /// Records that are held back.
+    let heldBack: Set<RecordKey>
+    /// Changes that ended here, by a durable event.
     let ended: Set<String>
     /// Records that a dirty flag marks, of which nobody has made changes yet.
     let marked: Set<RecordKey>

@@ -123,9 +123,9 @@ final class SimulatedDevice {
         return isSuspended ? nil : process
     }
 
-    static let account = "user"
     /// What its user holds back.
     var heldBack: [RecordKey: HeldBack] = [:]
+    static let account = "user"
     /// Who is signed in.
     var account = SimulatedDevice.account {
         didSet {

@@ -108,6 +108,17 @@ struct Fixture {
                 epoch: Self.epoch))
     }
 
+    /// Ten boards in step, of which another history has the first under an older name, and the last not at all.
+    func applyOlderHistory() async throws {
+        for n in 1...10 { try await apply(record("board", "b\(n)", Int64(n), ["name": .string("B\(n)")])) }
+        try await store.beginFullPass(epoch: "e-2")
+        let records = (1...9).map {
+            record("board", "b\($0)", Int64($0), ["name": $0 == 1 ? "Old" : .string("B\($0)")])
+        }
+        _ = try await store.apply(PageSlice(records: records, from: 0, checkpoint: 9, epoch: "e-2"))
+        _ = try await store.endFullPass(confirmed: false)
+    }
+
     /// A board, a list and a card that are in step with the server, at versions 1 to 3.
     func applyBoard() async throws {
         try await apply(
