@@ -7,7 +7,8 @@ public enum RecordFate: Sendable, Hashable {
     case decided
     /// Something of it waits, or is on its way.
     case waiting
-    /// Nothing of it goes on by itself: these changes were set aside, or wait behind one that was.
+    /// Nothing of it goes on by itself: these changes were set aside, or wait behind one that was, or for the app's word on a row that
+    /// is held back.
     case setAside([String])
 }
 
@@ -16,15 +17,42 @@ extension Store {
     public func fate(of record: RecordKey) throws(StoreFailure) -> RecordFate {
         try collectIfDirty()
         return try look("looking for a record's changes") { db in
-            let sql = "SELECT key, state FROM sync_change WHERE entity = ? AND id = ? ORDER BY position"
+            let sql = """
+                SELECT key, state, blockedBy, position FROM sync_change WHERE entity = ? AND id = ? ORDER BY position
+                """
             var aside: [String] = []
+            // What no claim has looked at since it was written, and none will while nothing else is to go.
+            let unmarked = try context.changes.unmarkedRoots(db)
             for row in try Row.fetchAll(db.cachedStatement(sql: sql), arguments: [record.entity, record.id]) {
+                let key: String = row[0]
                 switch StoredChange.State(rawValue: row[1]) {
-                case .failed, .blocked, .blockedAfterSending: aside.append(row[0])
-                case .pending, .uploading, .uncertain, nil: return .waiting
+                case .failed: aside.append(key)
+                case .blocked, .blockedAfterSending:
+                    if try Self.goes(db, context.changes, row[2]) { return .waiting }
+                    aside.append(key)
+                case .pending:
+                    guard let root = unmarked[row[3]], try !Self.goes(db, context.changes, root) else {
+                        return .waiting
+                    }
+                    aside.append(key)
+                case .uploading, .uncertain, nil: return .waiting
                 }
             }
             return aside.isEmpty ? .decided : .setAside(aside)
         }
+    }
+
+    /// Whether what a change waits for goes by itself, as a create behind it does, and needs nobody's word.
+    private static func goes(_ db: Database, _ table: ChangeTable, _ root: String?) throws -> Bool {
+        var (key, seen) = (root, Set<String>())
+        while let root = key, seen.insert(root).inserted, let change = try table.find(db, root) {
+            switch change.state {
+            case .failed: return false
+            case .blocked, .blockedAfterSending: key = change.blockedBy
+            case .pending, .uploading, .uncertain: return true
+            }
+        }
+        // Drafts are named by their records, and wait for the app.
+        return false
     }
 }

@@ -49,6 +49,8 @@ public actor Store: ThreadSharing {
     var noted: Int64?
     /// What was looked at of the queue's next turn, while a request is under way.
     var ahead: TurnAhead?
+    /// The wishes for downloads that this store's process is fetching.
+    var fetchedDownloads: Set<String> = []
     /// What was seen of others at the last look.
     var others: OthersMark?
     /// Whose handlers want to hear what becomes of their records.

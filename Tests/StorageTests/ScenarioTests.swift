@@ -41,6 +41,34 @@ struct ScenarioTests {
         try await again.store.close()
     }
 
+    @Test("PRC-02 killed while a wish is fetched: the next process fetches it, whoever asks for it again or not")
+    func killedWhileFetching() async throws {
+        let f = try Fixture()
+        try await f.store.ask(DownloadRequest(scope: "board:a", priority: 1))
+        #expect(try await f.store.claim()?.scope == "board:a")
+        #expect(try await f.store.claim() == nil)
+        let again = try await reopened(f)
+        #expect(try await again.store.claim()?.scope == "board:a")
+        try await again.store.finish("board:a")
+        #expect(try await again.store.claim() == nil)
+        try await again.store.close()
+    }
+
+    @Test("PRC-11 what another process wishes for while a wish is fetched is fetched once more")
+    func wishedByAnother() async throws {
+        let f = try Fixture()
+        try await f.store.ask(DownloadRequest(scope: "board:a", priority: 1))
+        #expect(try await f.store.claim()?.scope == "board:a")
+        let other = try Fixture(nil, file: f.file)
+        try await other.store.ask(DownloadRequest(scope: "board:a", priority: 1))
+        try await f.store.finish("board:a")
+        #expect(try await f.store.claim()?.scope == "board:a")
+        try await f.store.finish("board:a")
+        #expect(try await other.store.claim() == nil)
+        try await other.store.close()
+        try await f.store.close()
+    }
+
     @Test(
         "PRC-08 a disk that is full while a page is applied: rolled back, the checkpoint stays; goes on without restart"
     )

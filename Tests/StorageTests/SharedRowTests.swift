@@ -34,6 +34,31 @@ struct SharedRowTests {
         try await f.drain()
     }
 
+    @Test(
+        "QUE-07, seed 20183 with `--drafts`: what the row has come to need was written after what needs it, and goes first"
+    )
+    func needed() async throws {
+        let f = try Fixture()
+        try await f.apply(record("board", "b1", 1, ["name": "B"]))
+        let list = RecordKey("list", "l")
+        try await f.store.write { [store = f.store] db in
+            try db.execute(sql: "INSERT INTO list (id, name, idBoard) VALUES ('l', 'Mine', 'b1')")
+            try store.keepLocal([list], in: db)
+        }
+        try f.sql("INSERT INTO card (id, idList, name) VALUES ('c', 'l', 'on mine')")
+        #expect(try await f.claim().changes.isEmpty)
+        try f.sql("INSERT INTO board (id, name) VALUES ('new', 'New')")
+        try f.sql("UPDATE list SET idBoard = 'new' WHERE id = 'l'")
+        try await f.store.release([list])
+        let claim = try await f.claim()
+        #expect(claim.told == ["create board new"])
+        try await f.settle((claim.keys[0], .applied(20)))
+        let next = try await f.claim()
+        #expect(next.told == ["create list l", "create card c"])
+        #expect(next.changes.first?.change.fields["idBoard"]?.new == "new")
+        try await f.drain(from: 20)
+    }
+
     @Test("Seed 102 with `--drafts`: a unit of which a part waits for the row stays together")
     func unit() async throws {
         let f = try Fixture()

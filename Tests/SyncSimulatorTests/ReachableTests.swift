@@ -13,6 +13,7 @@ import Testing
         options.server = server
         options.damagesFiles = true
         options.hasDrafts = true
+        options.hasConditions = true
         return Set(Situation.allCases).subtracting(options.reachable)
     }
 
@@ -26,12 +27,14 @@ import Testing
         #expect(try unreachable(server: .reference) == [.expiredCheckpoint])
     }
 
-    @Test("No file is damaged, and nothing held back, unless that is asked for")
+    @Test("No file is damaged, nothing is held back, and no network is wanted, unless that is asked for")
     func unasked() throws {
         let options = try SimulationOptions(folder: "")
         #expect(
             Set(Situation.allCases).subtracting(options.reachable)
-                == [.damagedFile, .heldBack, .letGo, .keptLocal, .shared])
+                == [
+                    .damagedFile, .heldBack, .letGo, .keptLocal, .shared, .conditionsHeld, .conditionsEnded,
+                ])
     }
 
     @Test("Entities without references, checks or fields to lack do not reach what needs them")

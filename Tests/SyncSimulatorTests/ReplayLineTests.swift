@@ -29,12 +29,14 @@ import Testing
         all.movesMuch = true
         all.damagesFiles = true
         all.hasDrafts = true
+        all.hasConditions = true
         all.readsByWriter = false
         let replay = ReplayLine(program: "simulate", folder: "/tmp/a folder")
         let line = replay.trace(7, all)
         #expect(
             line == "simulate --trace 7 --without-steps 2,9 --without-faults 4 --bug newKeyOnRetry --server reference"
-                + " --capture mixed --server-ids --single --roots --damage --drafts --readers --folder '/tmp/a folder'")
+                + " --capture mixed --server-ids --single --roots --damage --drafts --conditions --readers"
+                + " --folder '/tmp/a folder'")
         let words = line.replacingOccurrences(of: "'/tmp/a folder'", with: "/tmp/a\u{0}folder").split(separator: " ")
         let heard = try Arguments(words.dropFirst().map { $0.replacingOccurrences(of: "\u{0}", with: " ") })
         let again = try heard.options(SimulationSchema.entities, LastWriterDeltas())

@@ -64,7 +64,8 @@ extension SyncEngine {
                 guard let answer = try await group.next() else { throw CancellationError() }
                 guard let ahead, var next else { return Leg(claim: claim, asked: asked, answer: answer) }
                 guard case .success(let got) = answer, isPlain(got, of: claim, asked: asked, position),
-                    !Task.isCancelled, await queue.goesOn(from: claim, results: got.results, to: ahead)
+                    !Task.isCancelled, gate.unmet(.records, at: moment) == nil,
+                    await queue.goesOn(from: claim, results: got.results, to: ahead)
                 else {
                     try await queue.putBack(ahead)
                     return Leg(claim: claim, asked: asked, answer: answer)

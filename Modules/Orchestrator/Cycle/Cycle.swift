@@ -145,6 +145,12 @@ extension SyncEngine {
                 take = try await queue.take(urgency: urgency)
                 step = machine.begin(hasBatch: take.claim != nil)
             case .request(let withChanges):
+                if let cause = gate.unmet(.records, at: moment) {
+                    // What is claimed goes back, and a pull goes on from its checkpoint.
+                    isHeldByGate = true
+                    step = .finish(.notNow(untilMilliseconds: nil, cause: cause))
+                    continue
+                }
                 let claim = withChanges ? take.claim : nil
                 if let claim, !handlers.isEmpty, let rest = try await withoutUnbuilt(claim, urgency, &report) {
                     take = rest
@@ -166,7 +172,11 @@ extension SyncEngine {
                     step = machine.fullPassEnded(end, hasBatch: take.claim != nil)
                 }
             case .finish(let end):
-                if let claim = take.claim { try await giveBack(claim) }
+                // A batch that was claimed and does not go in this cycle stays next in the queue, blamed for nothing.
+                if let claim = take.claim {
+                    try await queue.giveBack(claim)
+                    take = .nothing(try await store.summary())
+                }
                 if position.scopes != nil {
                     report.removed += try await store.evictLeaving(isPulled: end == .complete)
                     try await tellApplied()
@@ -453,12 +463,6 @@ extension SyncEngine {
         report.received += done.applied + done.deleted
         report.held += done.held
         return done
-    }
-
-    /// A batch that was claimed and does not go in this cycle: it stays next in the queue, blamed for nothing.
-    private func giveBack(_ claim: Claim) async throws(StoreFailure) {
-        let stopped = ExchangeFailure(kind: .network, message: "the cycle ended before it was sent", isCancelled: true)
-        _ = try await queue.settle(claim, failure: stopped, urgency: .routine)
     }
 }
 

@@ -19,7 +19,7 @@ public struct SyncGate: Sendable, Hashable {
         public static let contents = Lane(rawValue: "contents")
     }
 
-    /// What must hold before a lane's requests go. What the platform does not tell is no obstacle.
+    /// What must hold before each of a lane's requests goes. What the platform does not tell is no obstacle.
     public struct Conditions: OptionSet, Sendable, Hashable {
         public let rawValue: Int
         public init(rawValue: Int) { self.rawValue = rawValue }
@@ -114,8 +114,9 @@ public struct SyncGate: Sendable, Hashable {
         .closed(untilMilliseconds: now.wall + left, cause: cause)
     }
 
-    /// What keeps the lane's conditions from holding, in words.
-    private func unmet(_ lane: Lane, at now: Moment) -> String? {
+    /// What keeps the lane's conditions from holding, in words; `nil` where they hold. A cycle that has entered asks before each of
+    /// its requests: they are about what its bytes cost.
+    func unmet(_ lane: Lane, at now: Moment) -> String? {
         guard let conditions = conditions[lane], !conditions.isEmpty else { return nil }
         if let end = overrides[lane], now.elapsed < end { return nil }
         if conditions.contains(.unmetered), path?.isMetered == true { return "waits for a network that costs nothing" }

@@ -143,9 +143,22 @@ enum Drafts {
         try FoundChanges.add(db, .create(record, fields), schema, now: now)
         let move = try db.cachedStatement(
             sql: "UPDATE sync_change SET position = ?1, sequence = iif(?3, sequence, ?1) WHERE position = ?2")
+        let place = try ChangeRows.sequence(db)
         for row in moving {
             try move.execute(arguments: [try ChangeRows.nextSequence(db), row[0] as Int64, row[1] as Bool])
         }
+        if !moving.isEmpty { try standInFront(db, place, schema) }
+    }
+
+    /// What the row itself refers to may have been written after what needs it, and stand behind its create now: then that stands there
+    /// as a successor does, and waits for it (seed 20183 with `--server-ids --drafts`).
+    private static func standInFront(_ db: Database, _ place: Int64, _ schema: Schema) throws {
+        guard var create = try ChangeRows.read(db, position: place, schema) else { return }
+        create.sequence = .max
+        guard try Needs(schema: schema).createBehind(db, of: create) != nil else { return }
+        let sequence = try ChangeRows.nextSequence(db)
+        let sql = "UPDATE sync_change SET sequence = ?, key = ? WHERE position = ?"
+        try db.cachedStatement(sql: sql).execute(arguments: [sequence, try Clock.key(db), place])
     }
 
     private static func check(_ record: RecordKey, _ schema: Schema) throws {

@@ -52,7 +52,7 @@ extension ChangeTable {
     }
 
     /// By position, what was written since the last settlement and will be marked as waiting by the next.
-    private func unmarkedRoots(_ db: Database) throws -> [Int64: String] {
+    func unmarkedRoots(_ db: Database) throws -> [Int64: String] {
         guard try QueueFigures.hasAside(db) || !Drafts.isEmpty(db) else { return [:] }
         let items = try Needs(schema: schema).newlyBlocked(db)
         return Dictionary(items.map { ($0.position, $0.root) }, uniquingKeysWith: { $1 })

@@ -13,11 +13,13 @@ public struct DownloadRequest: Sendable, Hashable {
 
 /// The durable list of what is to be downloaded. Asked for by DownloadQueue, given by Storage; one call, one transaction.
 public protocol DownloadLog: Sendable {
-    /// Adds a wish, or raises the priority of the same one.
+    /// Adds a wish, or raises the priority of the same one; one that is claimed just now is wished for anew, since what is being
+    /// fetched may be older.
     func ask(_ request: DownloadRequest) async throws(StoreFailure)
-    /// Takes the most urgent wish, oldest first among equals; it stays in the list until it is finished.
+    /// Takes the most urgent wish, oldest first among equals; it stays in the list until it is finished. A claim ends with the
+    /// process that made it.
     func claim() async throws(StoreFailure) -> DownloadRequest?
-    /// The wish is fulfilled.
+    /// The wish is fulfilled; where it was asked for again since it was claimed, it can be claimed again.
     func finish(_ scope: String) async throws(StoreFailure)
     /// The wish was not fulfilled: it can be claimed again.
     func withdraw(_ scope: String) async throws(StoreFailure)

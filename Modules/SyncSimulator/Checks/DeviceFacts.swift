@@ -28,7 +28,9 @@ struct DeviceFacts {
     let parentsBefore: Set<RecordKey>
     /// Rows that stay on the device: nothing of them is recorded.
     let localRows: Set<RecordKey>
-    /// Records that are held back.
+    /// The same, as the device calls them.
+    let localHere: Set<RecordKey>
+    /// Records that are held back, as the device calls them.
     let heldBack: Set<RecordKey>
     /// Changes that ended here, by a durable event.
     let ended: Set<String>
@@ -97,12 +99,13 @@ struct DeviceFacts {
         self.held = held
         self.heldForUnsent = heldForUnsent
         parentsBefore = try heldForUnsent.isEmpty ? [] : Self.parentsBefore(db, schema, &parsed, ids)
-        var (localRows, heldBack): (Set<RecordKey>, Set<RecordKey>) = ([], [])
+        var (localHere, heldBack): (Set<RecordKey>, Set<RecordKey>) = ([], [])
         try PlainRows(db, "SELECT entity, id, kind FROM sync_draft").forEach { row in
-            let record = ids.key(RecordKey(row.text(0), row.text(1)))
-            if row.integer(2) == 2 { localRows.insert(record) } else { heldBack.insert(record) }
+            let here = RecordKey(row.text(0), row.text(1))
+            if row.integer(2) == 2 { localHere.insert(here) } else { heldBack.insert(here) }
         }
-        (self.localRows, self.heldBack) = (localRows, heldBack)
+        (self.localHere, self.heldBack) = (localHere, heldBack)
+        localRows = Set(localHere.map(ids.key))
         var ended: Set<String> = []
         try PlainRows(db, "SELECT key FROM sync_event WHERE kind = 'cancelled' AND key IS NOT NULL").forEach { row in
             ended.insert(row.text(0))

@@ -70,10 +70,10 @@ struct Ledger {
     }
 
     /// A change has got another number, and stands where that is.
-    mutating func moved(_ change: Entry) {
-        guard var entry = entries[change.key], entry.sequence != change.sequence else { return }
-        entry.sequence = change.sequence
-        entries[change.key] = entry
+    mutating func moved(_ key: String, to sequence: Int64) {
+        guard var entry = entries[key], entry.sequence != sequence else { return }
+        entry.sequence = sequence
+        entries[key] = entry
         byRecord[entry.record]?.sort { (entries[$0]?.sequence ?? 0) < (entries[$1]?.sequence ?? 0) }
     }
 
@@ -377,6 +377,22 @@ struct Ledger {
                 if let new = sides["new"] { entry.values[name] = ids.value(new, of: field) }
                 if let old = sides["old"] { entry.before[name] = ids.value(old, of: field) }
             }
+            return entry
+        }
+    }
+
+    /// Deletes that were collected, and ended with a refused create before anybody looked (seeds 7029 and 7047 with
+    /// `--rest --capture dirtyFlag`): their events are what is left.
+    static func endedAtOnce(_ db: Database, above sequence: Int64, _ ids: CanonicalIDs) throws -> [Entry] {
+        let sql = "SELECT key, entity, id FROM sync_event WHERE kind = 'cancelled' AND key IS NOT NULL"
+        return try Row.fetchAll(db.cachedStatement(sql: sql)).compactMap { row in
+            let key: String = row[0]
+            // A key ends with its sequence.
+            guard let number = Int64(key.suffix(12), radix: 16), number > sequence else { return nil }
+            var entry = Entry(
+                key: key, sequence: number, record: ids.key(RecordKey(row[1], row[2])), here: row[2],
+                operation: .delete, stamp: .zero)
+            entry.isOriginal = true
             return entry
         }
     }

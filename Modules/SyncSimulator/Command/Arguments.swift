@@ -28,6 +28,7 @@ struct Arguments {
     private var movesMuch = false
     private var damagesFiles = false
     private var hasDrafts = false
+    private var hasConditions = false
     private var hasHandlers = false
     private var makesIDs = false
     private var readsByWriter = true
@@ -52,6 +53,7 @@ struct Arguments {
                          [--roots]                       devices hold parts of the account, and much moves between them
                          [--damage]                      devices' files are damaged while nobody has them open
                          [--drafts]                      users hold records back for a while
+                         [--conditions]                  users want a network that costs nothing, or power
         simulate --plant [NAME] [--seeds N] [--from S]   plants bugs and looks whether they are found
         """
 
@@ -116,6 +118,7 @@ struct Arguments {
             case "--roots": movesMuch = true
             case "--damage": damagesFiles = true
             case "--drafts": hasDrafts = true
+            case "--conditions": hasConditions = true
             case "--folder": folder = try word("--folder", "a path")
             case "--server":
                 let what = "model or reference"
@@ -169,6 +172,7 @@ struct Arguments {
         options.movesMuch = movesMuch
         options.damagesFiles = damagesFiles
         options.hasDrafts = hasDrafts
+        options.hasConditions = hasConditions
         return options
     }
 }

@@ -34,6 +34,7 @@ struct ReplayLine {
         if options.movesMuch { words.append("--roots") }
         if options.damagesFiles { words.append("--damage") }
         if options.hasDrafts { words.append("--drafts") }
+        if options.hasConditions { words.append("--conditions") }
         if !options.readsByWriter { words.append("--readers") }
         if let folder { words += ["--folder", Self.quoted(folder)] }
         return words.joined(separator: " ")

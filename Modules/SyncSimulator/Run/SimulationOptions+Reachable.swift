@@ -38,6 +38,7 @@ extension SimulationOptions {
         case .namedOtherwise, .namedLate, .shownBeforeNamed: server != .model
         case .damagedFile: damagesFiles
         case .heldBack, .letGo, .keptLocal, .shared: hasDrafts
+        case .conditionsHeld, .conditionsEnded: hasConditions
         // The reference server keeps its tombstones for longer than a seed.
         case .expiredCheckpoint: server != .reference
         default: true

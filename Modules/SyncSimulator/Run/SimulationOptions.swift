@@ -35,6 +35,8 @@ public struct SimulationOptions: Sendable {
     var movesMuch = false
     /// Whether users hold records back, and let them go.
     var hasDrafts = false
+    /// Whether users want something of the network before anything goes (``DeviceConditions``).
+    var hasConditions = false
     /// Whether devices' files are damaged while nobody has them open.
     var damagesFiles = false
     /// The devices' engines read over the connection that they write with (Decision 180).

@@ -35,6 +35,8 @@ enum RandomStream: UInt64, CaseIterable {
     case damage = 20
     /// What users hold back.
     case drafts = 21
+    /// What users want of the network, and how devices are connected.
+    case conditions = 22
     /// Which device is copied, and when.
     case clones = 31
     /// Disks that fail below SQLite.

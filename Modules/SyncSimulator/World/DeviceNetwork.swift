@@ -40,6 +40,8 @@ final class DeviceNetwork: Exchange, @unchecked Sendable {
     var isAnothers: (_ process: Int) -> Bool = { _ in false }
     /// Who waits for an answer, and has not stood still since it asked; with how often the disk had struck by then.
     private var askingProcesses: [Int: Int] = [:]
+    /// Whether a request is under way.
+    var isAsked: Bool { !askingProcesses.isEmpty }
     /// How often the disk has struck: what fails to be written may be a lease's being prolonged.
     var strikes: () -> Int = { 0 }
     /// Those that stood still and have not asked since, with the lease that was taken then.

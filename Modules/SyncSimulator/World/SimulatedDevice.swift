@@ -95,6 +95,7 @@ final class SimulatedDevice {
         self.limits = limits
         self.canonical = canonical
         told = ToldHandlers(canonical)
+        conditions = options.hasConditions ? DeviceConditions(seed: seed, device: index) : nil
         self.patience = patience
         installed = options.schema
         beganWith = options.schema
@@ -123,6 +124,8 @@ final class SimulatedDevice {
         return isSuspended ? nil : process
     }
 
+    /// What its user wants of the network, where that is anything.
+    var conditions: DeviceConditions?
     /// What its user holds back.
     var heldBack: [RecordKey: HeldBack] = [:]
     static let account = "user"
@@ -238,13 +241,11 @@ final class SimulatedDevice {
             SimulatedHints.are(in: seed) ? SimulatedHints(network: network, seed: mixed ^ 3) : nil
         let way = way(to: store, of: number, stall)
         let engine = SyncEngine(
-            store: store, exchange: way, hints: hints,
+            store: store, exchange: way, hints: hints, connectivity: life == nil ? conditions?.platform : nil,
             handlers: options.hasHandlers
                 ? self.told.handlers(installed) { [hook] in hook.isDead || life?.isDead == true } : [],
             deltas: options.deltas,
-            configuration: life == nil
-                ? EngineConfiguration(breaker: patience.breaker)
-                : EngineConfiguration(process: SecondProcess.systemNumber, breaker: patience.breaker),
+            configuration: configured(life),
             policy: UploadPolicy(
                 limits: ClaimLimits(maxChanges: limits.ofDevices), goesBySender: options.sendsByREST),
             wallClock: wallClock, clock: options.clock(executor.clock, stall),
@@ -270,6 +271,15 @@ final class SimulatedDevice {
         return Process(
             store: store, engine: engine, lane: lane, storeLane: storeLane, run: run, box: flag,
             calls: Calls(), watch: watch, told: told, hints: hints)
+    }
+
+    private func configured(_ life: SecondProcess.Life?) -> EngineConfiguration {
+        guard life == nil else {
+            return EngineConfiguration(process: SecondProcess.systemNumber, breaker: patience.breaker)
+        }
+        var configuration = EngineConfiguration(breaker: patience.breaker)
+        if let conditions { configuration.conditions = [.records: conditions.wanted] }
+        return configuration
     }
 
     /// The way to the server, by which records are named as on this device.
@@ -411,6 +421,8 @@ final class SimulatedDevice {
 
     func resume() {
         process?.release()
+        // What was told while it stood still is heard from here on.
+        if isSuspended, conditions?.toldAt != nil { conditions?.toldAt = executor.clock.now.elapsed }
         isSuspended = false
     }
 

@@ -28,6 +28,7 @@ extension World {
             update(device.index)
             start(device.index)
             signBack(device.index)
+            freeConditions(device.index)
             hear(device.index)
         }
     }
@@ -41,7 +42,10 @@ extension World {
             run(until: now + step)
             step = min(step * 2, 600_000)
             if devices.allSatisfy({ hasAsked($0) && restless($0)?.isEmpty ?? false }) {
-                for device in devices { check(device.index, isLast: true) }
+                for device in devices {
+                    check(device.index, isLast: true)
+                    checkRest(device.index)
+                }
                 return true
             }
         }

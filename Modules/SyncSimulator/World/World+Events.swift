@@ -37,9 +37,10 @@ extension World {
             return device.isDead ? nil : result
         } catch let failure as StoreFailure {
             record.note("device \(index): \(failure.kind.rawValue): \(failure.message)")
-            // What was let go, and what that ends, may be decided in the moment between a look and a word (seed 2006 with
-            // `--drafts --single`).
-            if !device.isDead, failure.kind != .notFound || !options.hasDrafts,
+            // What was let go, or may go since the network is another, may be decided in the moment between a look and a word (seed 2006
+            // with `--drafts --single`).
+            let mayBeDecided = options.hasDrafts || options.hasConditions
+            if !device.isDead, failure.kind != .notFound || !mayBeDecided,
                 !Self.isExplained(failure.kind, isLocked: device.isLocked, device.hook.timesStruck > struck)
             {
                 record.violate("storage", "device \(index): \(failure.kind.rawValue): \(failure.message)")
@@ -71,6 +72,7 @@ extension World {
         device.usesSecond = device.second?.isSignedOut == false && step.number % 2 == 0
         defer { device.usesSecond = false }
         guard device.process != nil, device.hand != nil, !device.isDead else { return }
+        if options.hasConditions { workOnConditions(step, index) }
         // What is let go may be on its way at once, and decided: a user who looks has seen it wait.
         let hasLetGo = options.hasDrafts && workOnDrafts(step, index)
         guard let hand = device.hand, !device.isDead else { return buryTheDead() }
@@ -87,6 +89,7 @@ extension World {
             record.note("device \(index) wishes \(wish)")
             hand.calls.sync(hand, wish) { [record] end in
                 if wish != .atOnce, end == .cancelled { record.cover(.roundGivenUp) }
+                if case .notNow(nil, let cause)? = end, cause != "paused" { record.cover(.conditionsHeld) }
             }
         case .cancel(let number): cancel(index, number)
         case .retry(let number): repair(index, number, discards: false)
@@ -254,7 +257,7 @@ extension World {
         devices[index].told.begin(with: devices[index].facts())
         memories[index].restored()
         vanishings[index].restored()
-        let kept = Set(devices[index].facts()?.queue.map(\.key) ?? [])
+        let kept = standAgain(index)
         if let lost = legible.removeValue(forKey: index)?.subtracting(kept), !lost.isEmpty {
             record.violate("PRC-14", "device \(index) did not save \(lost.sorted()), which can be read")
         }
@@ -292,8 +295,17 @@ extension World {
         device.told.begin(with: device.facts())
         memories[index].restored()
         vanishings[index].restored()
-        ledgers[index].restored(Set(device.facts()?.queue.map(\.key) ?? []))
+        ledgers[index].restored(standAgain(index))
         record.cover(.deviceRestored)
         record.struck("device restored")
+    }
+
+    /// What is in an older file's queue stands where it stood then.
+    private func standAgain(_ index: Int) -> Set<String> {
+        let queue = devices[index].facts()?.queue ?? []
+        if options.hasDrafts {
+            for change in queue { ledgers[index].moved(change.key, to: change.sequence) }
+        }
+        return Set(queue.map(\.key))
     }
 }

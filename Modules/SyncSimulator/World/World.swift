@@ -359,7 +359,8 @@ final class World {
                     unopened.remove(index)
                     adopt(index)
                     forgetLost(index)
-                    return lookAtWipe(index)
+                    lookAtWipe(index)
+                    return beginConditions(index)
                 }
             } catch {
                 // The words hold the file's path, whose name is no part of what two runs are compared by.
@@ -389,6 +390,7 @@ final class World {
         devices[index].told.note(request.changes)
         checkAccount(of: request, from: index)
         if options.hasDrafts { checkDrafts(of: request, from: index) }
+        checkConditions(from: index)
         memories[index].tookNothing(of: request.changes.lazy.map(\.id))
         let units = Dictionary(grouping: request.changes.compactMap(\.unit)) { $0 }
         if units.values.contains(where: { $0.count > 1 }) { record.cover(.unitSent) }

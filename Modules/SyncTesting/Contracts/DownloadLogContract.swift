@@ -43,5 +43,16 @@ public enum DownloadLogContract {
             try await log.withdraw("board:a")
             try expect.equal(await log.claim()?.scope, "board:a", "claim after withdrawal")
         },
+        ContractRule("DownloadLog", "what is asked for again while it is fetched is fetched again, once") {
+            log, expect in
+            try await log.ask(DownloadRequest(scope: "board:a", priority: 1))
+            _ = try await log.claim()
+            try await log.ask(DownloadRequest(scope: "board:a", priority: 2))
+            try expect.equal(await log.claim(), nil, "a second claim while the first is at work")
+            try await log.finish("board:a")
+            try expect.equal(await log.claim(), DownloadRequest(scope: "board:a", priority: 2), "claim after that")
+            try await log.finish("board:a")
+            try expect.equal(await log.claim(), nil, "a third claim")
+        },
     ]
 }

@@ -5,6 +5,8 @@ public actor InMemoryDownloadLog: DownloadLog {
     private struct Wish {
         var request: DownloadRequest
         var isClaimed = false
+        /// Asked for again since it was claimed.
+        var isWishedAnew = false
     }
 
     /// In the order in which they were first asked for.
@@ -17,6 +19,7 @@ public actor InMemoryDownloadLog: DownloadLog {
             wishes.append(Wish(request: request))
             return
         }
+        wishes[place].isWishedAnew = wishes[place].isClaimed
         wishes[place].request.priority = max(wishes[place].request.priority, request.priority)
     }
 
@@ -26,14 +29,16 @@ public actor InMemoryDownloadLog: DownloadLog {
             let best = free.first(where: { wishes[$0].request.priority == urgency })
         else { return nil }
         wishes[best].isClaimed = true
+        wishes[best].isWishedAnew = false
         return wishes[best].request
     }
 
     public func finish(_ scope: String) async throws(StoreFailure) {
-        wishes.removeAll { $0.request.scope == scope }
+        wishes.removeAll { $0.request.scope == scope && !$0.isWishedAnew }
+        withdraw(scope)
     }
 
-    public func withdraw(_ scope: String) async throws(StoreFailure) {
+    public func withdraw(_ scope: String) {
         for place in wishes.indices where wishes[place].request.scope == scope { wishes[place].isClaimed = false }
     }
 }

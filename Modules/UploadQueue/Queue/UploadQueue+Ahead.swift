@@ -43,6 +43,20 @@ extension UploadQueue {
         return try await perform(plan, next, at: now).batch
     }
 
+    /// A claim that was given does not go now, and certainly has not: what was never sent is as it was, and what was sent before
+    /// stays that.
+    /// - Throws: ``StoreFailure``; then its changes count as sent without an answer.
+    package func giveBack(_ claim: Claim) async throws(StoreFailure) {
+        await enter()
+        defer { leave() }
+        guard machine.takesBack(claim) else { return }
+        var (fresh, sent) = (claim, claim)
+        fresh.changes.removeAll(where: \.wasSent)
+        sent.changes.removeAll { !$0.wasSent }
+        if !fresh.changes.isEmpty { try await log.putBack(fresh) }
+        if !sent.changes.isEmpty { try await log.countAsSent(sent) }
+    }
+
     /// The claim behind does not go now: its changes are as they were.
     /// - Throws: ``StoreFailure``; then they count as sent without an answer.
     package func putBack(_ claim: Claim) async throws(StoreFailure) {

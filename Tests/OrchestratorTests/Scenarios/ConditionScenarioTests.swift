@@ -1,3 +1,4 @@
+import GRDB
 import Orchestrator
 import Storage
 import SyncCore
@@ -169,6 +170,61 @@ struct ConditionScenarioTests {
             #expect(platform.asked == 0)
             #expect(stage.seconds < 0.001)
             try await device.end()
+        }
+    }
+
+    /// What is to go when the link begins to cost.
+    enum Load: CaseIterable, Sendable { case pages, changes, changesOneByOne }
+
+    @Test(
+        "a link that begins to cost while a cycle is at work ends it behind the request that is under way; the rest goes when it costs nothing",
+        arguments: Load.allCases)
+    func inTheMiddle(load: Load) throws {
+        try inVirtualTime { stage in
+            let server = ModelServer(schema: Device.parsed, clock: stage.wall)
+            let other = try stage.device(Port(server, clock: stage.clock), seed: 2)
+            let port = Port(server, clock: stage.clock)
+            let device = try stage.device(port)
+            var configuration = EngineConfiguration()
+            configuration.conditions = [.records: .unmetered]
+            configuration.pageLimit = 5
+            let engine = SyncEngine(
+                store: device.store, exchange: port,
+                handlers: load == .changesOneByOne ? [Device.parsed["board"]].compactMap { $0 } : [],
+                configuration: configuration, policy: UploadPolicy(limits: ClaimLimits(maxChanges: 5)),
+                wallClock: stage.wall, clock: stage.clock, randomness: SeededRandomness(seed: 3),
+                ids: SeededIDs(seed: 3))
+            #expect(await engine.syncNow().end == .complete)
+            for number in 10..<40 { try await (load == .pages ? other : device).addBoard("b-\(number)") }
+            if load == .pages { #expect(await other.engine.syncNow().end == .complete) }
+            port.forget()
+            port.otherwise = .slow(.seconds(10))
+            await engine.noticed(Self.free)
+            try await running(engine) {
+                // Three of six requests, or two and a half: the third is under way.
+                try await stage.pass(.seconds(25))
+                await engine.noticed(Self.metered)
+                try await stage.pass(.seconds(100))
+                #expect(port.requests.count == 3)
+                guard case .notNow(_, let cause) = await engine.syncNow().end else {
+                    Issue.record("it was not held")
+                    return
+                }
+                #expect(cause.contains("costs nothing"))
+                // What the third brought stands; nothing of the rest counts as tried.
+                let count = try device.store.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM board") }
+                #expect(count == (load == .pages ? 15 : 30))
+                if load != .pages { #expect(try await device.store.summary().pending == 15) }
+                #expect(port.requests.count == 3)
+                await engine.noticed(Self.free)
+                try await stage.pass(.seconds(60))
+            }
+            #expect(try await device.store.summary().isEmpty)
+            let end = try device.store.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM board") }
+            #expect(end == 30)
+            #expect(Set(port.requests.flatMap(\.changes).map(\.id)).count == (load == .pages ? 0 : 30))
+            try await device.end()
+            try await other.end()
         }
     }
 }

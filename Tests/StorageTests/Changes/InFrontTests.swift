@@ -12,7 +12,10 @@ struct InFrontTests {
         let claim = try await f.claim()
         try #require(claim.told == ["create list n"])
         #expect(try await f.states() == ["create card k blocked", "create list n uploading"])
+        // Nobody's word is asked for: whoever waits for the card goes on waiting.
+        #expect(try await f.store.fate(of: RecordKey("card", "k")) == .waiting)
         try await f.settle((claim.keys[0], .applied(20)))
+        #expect(try await f.store.fate(of: RecordKey("card", "k")) == .waiting)
         let next = try await f.claim()
         try #require(next.told == ["create card k"])
         #expect(next.changes.first?.change.fields["idList"]?.new == "n")
@@ -27,7 +30,10 @@ struct InFrontTests {
             let claim = try await f.claim()
             try await f.settle((claim.keys[0], .refused("forbidden")))
             #expect(try await f.claim().changes.isEmpty)
+            let card = try #require(try await f.store.queued().first { $0.change.record.id == "k" }).change.id
+            #expect(try await f.store.fate(of: RecordKey("card", "k")) == .setAside([card]))
             _ = try await f.store.retry(claim.keys[0])
+            #expect(try await f.store.fate(of: RecordKey("card", "k")) == .waiting)
         } else {
             try f.sql("UPDATE list SET name = 'M' WHERE id = 'n'")
         }

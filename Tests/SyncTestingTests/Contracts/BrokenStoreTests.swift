@@ -41,7 +41,7 @@ struct BrokenStoreTests {
 
 /// A download log with one mistake.
 private final class BrokenDownloads: DownloadLog {
-    enum Bug: CaseIterable { case forgets, givesAlways, newestFirst, lowers, keepsAsked }
+    enum Bug: CaseIterable { case forgets, givesAlways, newestFirst, lowers, keepsAsked, takesAsOne }
     let inner = InMemoryDownloadLog()
     let bug: Bug
     init(bug: Bug) { self.bug = bug }
@@ -63,9 +63,13 @@ private final class BrokenDownloads: DownloadLog {
         default: return next
         }
     }
-    func finish(_ scope: String) async throws(StoreFailure) { try await inner.finish(scope) }
+    func finish(_ scope: String) async throws(StoreFailure) {
+        try await inner.finish(scope)
+        // What was asked for meanwhile goes, too.
+        if bug == .takesAsOne, let next = try await inner.claim() { try await inner.finish(next.scope) }
+    }
     func withdraw(_ scope: String) async throws(StoreFailure) {
-        if bug != .keepsAsked { try await inner.withdraw(scope) }
+        if bug != .keepsAsked { await inner.withdraw(scope) }
     }
 }
 
