@@ -18,7 +18,7 @@ extension Store {
 
     /// Keeps rows on this device: nothing of them is sent, and no change of theirs is recorded, until ``release(_:)``.
     ///
-    /// What refers to such a row waits for it, visibly. A tombstone does not take it away with a parent.
+    /// What refers to such a row waits for it, visibly, until it is released, or deleted. A tombstone does not take it away with a parent.
     /// - Throws: ``StoreFailure`` (`invalid`) for a row that the server knows.
     public func keepLocal(_ records: [RecordKey]) throws(StoreFailure) {
         try performEngine("keeping rows local") { db in try Drafts.keepLocal(db, records, schema) }
@@ -38,13 +38,14 @@ extension Store {
         stateSpeakers.speak()
     }
 
-    /// The rows that do not go out.
+    /// The rows that do not go out; a local one only as long as it is there.
     public func drafts() throws(StoreFailure) -> [Draft] {
         try look("reading drafts") { db in
+            let gone = Set(try Drafts.gone(db, schema))
             let sql = "SELECT entity, id, kind FROM sync_draft ORDER BY entity, id"
             return try Row.fetchAll(db.cachedStatement(sql: sql)).map { row in
                 Draft(record: RecordKey(row[0], row[1]), isLocal: row[2] == Drafts.Kind.local.rawValue)
-            }
+            }.filter { !$0.isLocal || !gone.contains($0.record) }
         }
     }
 }

@@ -52,7 +52,8 @@ extension Store {
             case .pending, .uploading, .uncertain: return true
             }
         }
-        // Drafts are named by their records, and wait for the app.
-        return false
+        // Drafts are named by their records, and wait for the app; for a row that is gone nothing waits.
+        guard let key, key.hasPrefix("local:") else { return false }
+        return try Drafts.gone(db, table.schema).contains { Drafts.root(of: $0, .local) == key }
     }
 }

@@ -38,7 +38,7 @@ extension Store: RecordStore {
     public func beginFullPass(epoch: String?) throws(StoreFailure) {
         let now = now
         try performEngine("beginning a full pass") { db in
-            try untold.noting(db, .gone) { try FullPass.begin(db, epoch: epoch, now: now) }
+            try tellingFreed(db) { try untold.noting(db, .gone) { try FullPass.begin(db, epoch: epoch, now: now) } }
         }
     }
 
@@ -46,9 +46,11 @@ extension Store: RecordStore {
         let now = now
         let end = try performEngine("ending a full pass") { db in
             // What a pass takes away is known to the pass alone: everything derived is made anew.
-            try context.derivingAll(db, now: now) {
-                try untold.noting(db, .deleted) {
-                    try RowWriter.applying(db) { try FullPass.end(db, context, confirmed: confirmed, now: now) }
+            try tellingFreed(db) {
+                try context.derivingAll(db, now: now) {
+                    try untold.noting(db, .deleted) {
+                        try RowWriter.applying(db) { try FullPass.end(db, context, confirmed: confirmed, now: now) }
+                    }
                 }
             }
         }

@@ -26,7 +26,7 @@ extension Store {
         try Self.check(roots ?? [], schema)
         let now = now
         let removed = try perform("choosing scopes") { db in
-            try untold.noting(db, .gone) { try choose(db, roots, now) }
+            try tellingFreed(db) { try untold.noting(db, .gone) { try choose(db, roots, now) } }
         }
         if removed > 0 {
             tellOfMany()
@@ -136,9 +136,11 @@ extension Store {
         let removed = try perform("taking dropped roots away") { db -> Int in
             guard var scopes = try Scopes.read(db) else { return 0 }
             let before = scopes
-            let removed = try context.derivingAll(db, now: now) {
-                try untold.noting(db, .gone) {
-                    try dropStrays(db, scopes, now) + Self.evict(db, &scopes, context.changes)
+            let removed = try tellingFreed(db) {
+                try context.derivingAll(db, now: now) {
+                    try untold.noting(db, .gone) {
+                        try dropStrays(db, scopes, now) + Self.evict(db, &scopes, context.changes)
+                    }
                 }
             }
             if scopes != before { try scopes.write(db) }

@@ -19,6 +19,21 @@ extension Store {
         }
     }
 
+    /// Reads the next records of a page, and applies them: nothing else of this store's comes between the two. What is read is named as
+    /// on this device by then, and a verdict that named one of the records after that would find no row to give the name to (seed 43326
+    /// with `--single --conditions`).
+    /// - Parameter slice: what so many records are of the page.
+    /// - Returns: what was applied, and what that did; `nil` where the page has no more.
+    /// - Throws: as ``apply(_:)``; `ExchangeFailure` of a page that cannot be read.
+    public func apply(
+        nextOf page: any RecordPage, maxRecords: Int, maxBytes: Int, as slice: @Sendable ([ServerRecord]) -> PageSlice
+    ) throws -> (slice: PageSlice, report: SliceReport)? {
+        let records = try page.next(maxRecords: maxRecords, maxBytes: maxBytes)
+        guard !records.isEmpty else { return nil }
+        let slice = slice(records)
+        return (slice, try apply(slice))
+    }
+
     /// What one transaction did of a slice.
     private struct Part {
         var report: SliceReport
@@ -26,8 +41,6 @@ extension Store {
         var taken = 0
         /// All of them, and what was held was tried again.
         var isLast = true
-        /// Changes that waited for a row of this device alone may go.
-        var hasFreed = false
     }
 
     /// SQLITE_CONSTRAINT_FOREIGNKEY.
@@ -74,6 +87,7 @@ extension Store {
     ) throws(StoreFailure) -> Part {
         let now = now
         let part = try performEngine("applying a slice") { db -> Part in
+            let waiting = try QueueFigures.Waiting(db)
             let known = try Meta.texts(db, [.checkpoint, .epoch, .scopes, .openFrom])
             let checkpoint = known[.checkpoint].flatMap { Int64($0) } ?? 0
             let epoch = known[.epoch]
@@ -111,8 +125,7 @@ extension Store {
                         try applier.apply(leaving)
                         try untold.note(db, leaving)
                     }
-                    var part = Part(
-                        report: applier.report, taken: taken, isLast: isLast, hasFreed: applier.hasFreed)
+                    var part = Part(report: applier.report, taken: taken, isLast: isLast)
                     if isSwept, isLast, try !HeldRecords.isEmpty(db) {
                         let removed = try untold.noting(db, .gone) { try Eviction.evictStrays(db, context.changes) }
                         part.report.deleted += removed.count
@@ -140,12 +153,8 @@ extension Store {
             try untold.noteLeft(db, part.report.touched, context.schema)
             try Meta.raise(db, .highest, to: records.prefix(part.taken).lazy.map(\.version).max())
             try Clock.observe(db, slice.stamp)
+            try tellFreed(db, since: waiting)
             return part
-        }
-        // Who sends one change after another waits for word (seed 1015 with `--drafts --single`).
-        if part.hasFreed {
-            queueSpeakers.speak()
-            stateSpeakers.speak()
         }
         return part
     }

@@ -59,6 +59,32 @@ struct SharedRowTests {
         try await f.drain(from: 20)
     }
 
+    @Test(
+        "OBS-02, seed 46068 with `--roots --drafts`: a local row that its user deletes holds nothing up, and is local still if he takes that back"
+    )
+    func deleted() async throws {
+        let f = try Fixture()
+        try await local(f)
+        let list = RecordKey("list", "l1")
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('l1', 'L', 'b1')")
+        #expect(try await f.claim().changes.isEmpty)
+        #expect(try await f.store.summary().blocked == 1)
+        #expect(try await f.store.fate(of: list) != .waiting)
+        try f.sql("DELETE FROM board WHERE id = 'b1'")
+        let summary = try await f.store.summary()
+        #expect(summary.pending == 1 && summary.blocked == 0)
+        #expect(try await f.store.drafts().isEmpty)
+        #expect(try await f.store.fate(of: list) == .waiting)
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('l2', 'L', 'b1')")
+        #expect(try await f.claim().told == ["create list l1", "create list l2"])
+        try f.sql("INSERT INTO board (id, name) VALUES ('b1', 'Mine again')")
+        #expect(try await f.store.drafts().map(\.isLocal) == [true])
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('l3', 'L', 'b1')")
+        #expect(try await f.store.queued().map(\.change.record.id) == ["l1", "l2", "l3"])
+        #expect(try await f.store.queued().last?.blockedBy == "local:board/b1")
+        try await f.drain()
+    }
+
     @Test("Seed 102 with `--drafts`: a unit of which a part waits for the row stays together")
     func unit() async throws {
         let f = try Fixture()

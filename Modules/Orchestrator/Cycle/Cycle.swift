@@ -418,10 +418,13 @@ extension SyncEngine {
         _ answer: ExchangeAnswer, _ position: inout SyncPosition, _ report: inout CycleReport
     ) async throws -> Bool {
         let (from, scopes) = (position.checkpoint, position.scopes)
-        func slice(_ records: [ServerRecord], _ checkpoint: Int64, hasMore: Bool) -> PageSlice {
-            PageSlice(
-                records: records, from: from, checkpoint: checkpoint, epoch: answer.epoch, stamp: answer.stamp,
-                scopes: scopes, hasMore: hasMore)
+        let (epoch, stamp, reached) = (answer.epoch, answer.stamp, answer.currentSyncVersion)
+        let hasMore = answer.hasMore
+        @Sendable func slice(_ records: [ServerRecord], _ left: Int) -> PageSlice {
+            let last = records.last?.version ?? reached
+            return PageSlice(
+                records: records, from: from, checkpoint: left > 0 ? last : max(last, reached), epoch: epoch,
+                stamp: stamp, scopes: scopes, hasMore: left > 0 || hasMore)
         }
         // What is held, and what verdicts brought, is gone over once nothing more is to come, news or not.
         var isToClose =
@@ -429,20 +432,20 @@ extension SyncEngine {
         var asksAgain = false
         var left = answer.page.count
         while left > 0 {
-            let records = try answer.page.next(
-                maxRecords: configuration.sliceRecords, maxBytes: configuration.sliceBytes)
-            guard let last = records.last else { break }
-            left -= records.count
-            let checkpoint = left > 0 ? last.version : max(last.version, answer.currentSyncVersion)
-            let hasMore = left > 0 || answer.hasMore
-            asksAgain = try await apply(slice(records, checkpoint, hasMore: hasMore), &position, &report).asksAgain
-            if !hasMore { isToClose = false }
+            let before = left
+            let next = try await store.apply(
+                nextOf: answer.page, maxRecords: configuration.sliceRecords, maxBytes: configuration.sliceBytes
+            ) { slice($0, before - $0.count) }
+            guard let (applied, done) = next else { break }
+            left -= applied.records.count
+            try note(done, of: applied, &position, &report)
+            asksAgain = done.asksAgain
+            if !applied.hasMore { isToClose = false }
             try await tellApplied()
             try Task.checkCancellation()
         }
-        if isToClose || !position.stands(at: answer.currentSyncVersion) {
-            let end = slice([], answer.currentSyncVersion, hasMore: answer.hasMore)
-            asksAgain = try await apply(end, &position, &report).asksAgain
+        if isToClose || !position.stands(at: reached) {
+            asksAgain = try await apply(slice([], 0), &position, &report).asksAgain
         }
         // Of roots that come back, more is to be asked for from another place.
         if asksAgain { position = try await store.position() }
@@ -454,6 +457,13 @@ extension SyncEngine {
         _ slice: PageSlice, _ position: inout SyncPosition, _ report: inout CycleReport
     ) async throws(StoreFailure) -> SliceReport {
         let done = try await store.apply(slice)
+        try note(done, of: slice, &position, &report)
+        return done
+    }
+
+    private func note(
+        _ done: SliceReport, of slice: PageSlice, _ position: inout SyncPosition, _ report: inout CycleReport
+    ) throws(StoreFailure) {
         guard !done.wasDropped else {
             throw StoreFailure(
                 kind: .busy, message: "the page was asked for from a place that is no longer the present one")
@@ -462,7 +472,6 @@ extension SyncEngine {
         position.isOpen = position.scopes != nil && slice.hasMore
         report.received += done.applied + done.deleted
         report.held += done.held
-        return done
     }
 }
 

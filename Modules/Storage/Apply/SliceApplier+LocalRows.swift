@@ -25,6 +25,5 @@ extension SliceApplier {
             db, record.key.id, Dictionary(uniqueKeysWithValues: absent.map { ($0, FieldValue.null) }))
         try Drafts.isTaken(db, record.key)
         localRows.remove(record.key)
-        hasFreed = true
     }
 }

@@ -31,8 +31,6 @@ final class SliceApplier {
     let passFrom: Int64
     /// Rows that stay on this device.
     var localRows: Set<RecordKey>
-    /// Whether one of them was taken over, and what waited for it may go.
-    var hasFreed = false
     /// Fields (`card.desc`) that the server's records are known to lack.
     private var missingFields: Set<String> = []
 

@@ -72,7 +72,9 @@ struct ChangeTable: Sendable {
     /// What was written since, and needs what is set aside or held back, waits for it visibly; also where nothing is claimed,
     /// since the server asked for a pause (seed 55).
     func markWaiting(_ db: Database) throws {
-        if try QueueFigures.hasAside(db) || !Drafts.isEmpty(db) { try Needs(schema: schema).markNew(db) }
+        let hasDrafts = try !Drafts.isEmpty(db)
+        if hasDrafts { try Drafts.freeGone(db, schema) }
+        if try hasDrafts || QueueFigures.hasAside(db) { try Needs(schema: schema).markNew(db) }
     }
 
     /// The queue's counts and its durable schedule.
@@ -82,8 +84,9 @@ struct ChangeTable: Sendable {
         if hasDrafts || summary.failed + summary.blocked > 0 {
             // Written since the last settlement, which will mark it.
             let more = try Needs(schema: schema).newlyBlocked(db).filter { !$0.wasSent }.count
-            summary.pending = max(0, summary.pending - more)
-            summary.blocked += more
+            let fewer = try hasDrafts ? Drafts.waitingForGone(db, schema) : 0
+            summary.pending = max(0, summary.pending - more) + fewer
+            summary.blocked += more - fewer
         }
         return summary
     }

@@ -54,6 +54,7 @@ struct Claiming {
 
     mutating func claim(_ db: Database, _ settling: inout Settling) throws -> [QueuedChange] {
         hasDrafts = try !Drafts.isEmpty(db)
+        if hasDrafts { try Drafts.freeGone(db, table.schema) }
         hasAside = try hasDrafts || QueueFigures.hasAside(db)
         while try !scan(db, &settling) { (groups, dropped, broken, held, count, bytes) = ([], [], [], [:], 0, 0) }
         return try mark(db, &settling)

@@ -33,6 +33,43 @@ enum Drafts {
         return Dictionary(uniqueKeysWithValues: keys.map { ($0, root(of: $0, .local)) })
     }
 
+    /// Local rows that are not there, since their user deleted them: nothing waits for one. Its mark stays, for a user who takes that back.
+    static func gone(_ db: Database, _ schema: Schema) throws -> [RecordKey] {
+        let entities = try String.fetchAll(
+            db.cachedStatement(sql: "SELECT DISTINCT entity FROM sync_draft WHERE kind = 2 ORDER BY entity"))
+        return try entities.flatMap { name -> [RecordKey] in
+            // What lives elsewhere is its handler's to tell.
+            guard let entity = schema[name], try db.tableExists(entity.table) else { return [] }
+            let sql = """
+                SELECT draft.id FROM sync_draft AS draft WHERE draft.entity = ? AND draft.kind = 2 AND NOT EXISTS (
+                  SELECT 1 FROM \(RowWriter.quoted(entity.table)) AS present
+                  WHERE present.\(RowWriter.quoted(entity.keyColumn)) = draft.id) ORDER BY draft.id
+                """
+            return try String.fetchAll(db.cachedStatement(sql: sql), arguments: [name]).map { RecordKey(name, $0) }
+        }
+    }
+
+    /// The local rows that are there, as what blocks the changes that refer to them.
+    static func presentRoots(_ db: Database, _ schema: Schema) throws -> [RecordKey: String] {
+        var roots = try localRoots(db)
+        if !roots.isEmpty { for record in try gone(db, schema) { roots[record] = nil } }
+        return roots
+    }
+
+    /// How many changes wait for rows that are gone, until the next claim.
+    static func waitingForGone(_ db: Database, _ schema: Schema) throws -> Int {
+        let statement = try db.cachedStatement(
+            sql: "SELECT count(*) FROM sync_change WHERE state <> 0 AND state IN (3, 5) AND blockedBy = ?")
+        return try gone(db, schema).reduce(0) {
+            try $0 + (Int.fetchOne(statement, arguments: [root(of: $1, .local)]) ?? 0)
+        }
+    }
+
+    /// What waits for rows that are gone goes: the server says of it what it says of all that names what it does not know.
+    static func freeGone(_ db: Database, _ schema: Schema) throws {
+        for record in try gone(db, schema) { try ChangeRows.release(db, blockedBy: root(of: record, .local)) }
+    }
+
     /// Never-sent changes of drafts that no claim has marked yet: their places, and what each waits for.
     static func newlyHeld(_ db: Database) throws -> [Int64: String] {
         let sql = """

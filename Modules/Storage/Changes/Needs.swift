@@ -18,7 +18,7 @@ struct Needs {
         }
         for record in references(of: change) where record != change.record {
             if let other = try asideCreate(db, of: record, for: change) { return other }
-            if try Drafts.kind(db, of: record) == .local {
+            if try Drafts.kind(db, of: record) == .local, try !Drafts.gone(db, schema).contains(record) {
                 let root = Drafts.root(of: record, .local)
                 return Aside(record: record, position: 0, key: root, root: root, isFailed: false)
             }
@@ -151,7 +151,7 @@ struct Needs {
     }
 
     private func asides(_ db: Database) throws -> Asides {
-        var asides = Asides(roots: try Drafts.localRoots(db))
+        var asides = Asides(roots: try Drafts.presentRoots(db, schema))
         let sql = """
             SELECT entity, id, coalesce(blockedBy, key), state, operation, position,
               CASE operation WHEN 0 THEN \(Self.deletedBefore) END FROM sync_change c

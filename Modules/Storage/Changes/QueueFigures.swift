@@ -53,6 +53,26 @@ enum QueueFigures {
         return summary
     }
 
+    /// What waits for something, by one look at an index.
+    struct Waiting: Equatable {
+        let count: Int
+        /// Of their places: others, where as many wait.
+        let places: Int64
+
+        init(_ db: Database) throws {
+            let sql = """
+                SELECT count(*), coalesce(sum(position), 0) FROM sync_change WHERE state <> 0 AND state IN (3, 5)
+                """
+            let row = try Row.fetchOne(db.cachedStatement(sql: sql))
+            (count, places) = (row?[0] ?? 0, row?[1] ?? 0)
+        }
+
+        /// Whether some of these may wait no more where these others do.
+        func isFreed(by others: Waiting) -> Bool {
+            others.count < count || (others.count == count && others.places != places)
+        }
+    }
+
     /// Whether anything is set aside or blocked, so that what goes next must be looked at for needs.
     static func hasAside(_ db: Database) throws -> Bool {
         let sql = "SELECT 1 FROM sync_change WHERE state <> 0 AND state >= 3 LIMIT 1"

@@ -146,7 +146,8 @@ struct SentCheck {
                 guard parent != change.record, !made.contains(parent), !isThere(parent),
                     let first = ledger.byRecord[parent]?.first, let create = ledger.entries[first],
                     create.isOriginal, create.operation == .create, create.sequence < change.sequence,
-                    ledger.fates[first] == nil, !ledger.wasAside.contains(first), !refused.contains(first)
+                    ledger.fates[ledger.heir(of: first)] == nil, !ledger.wasAside.contains(first),
+                    !refused.contains(first)
                 else { continue }
                 found.append("\(change.id) of \(change.record) is sent before the create of \(parent) is done")
             }

@@ -345,7 +345,7 @@ final class ReferenceServer: SimulatedServer, @unchecked Sendable {
     func wrongValues() -> [String] {
         shadows.keys.sorted().flatMap {
             // A change that came alone says the whole set.
-            shadow($0).differences(records(of: $0)) { stamps.isEmpty ? false : schema[$1]?.field($0)?.rule == .union }
+            shadow($0).differences(records(of: $0)) { stamps.isEmpty ? nil : schema[$1]?.field($0)?.rule }
         }
     }
 

@@ -100,9 +100,10 @@ final class Shadow: @unchecked Sendable {
     }
 
     /// Where the records differ, in words; versions are each server's own.
-    /// - Parameter isSet: whether a field is a set whose elements stand in the order of whoever wrote it last.
+    /// - Parameter rule: of a field whose values were said by whoever wrote it last: a set's elements stand in that one's order, and
+    ///   a sum of nothing may be none.
     func differences(
-        _ records: [ServerRecord], isSet: (_ field: String, _ entity: String) -> Bool = { _, _ in false }
+        _ records: [ServerRecord], rule: (_ field: String, _ entity: String) -> MergeRule? = { _, _ in nil }
     ) -> [String] {
         let mine = Dictionary(uniqueKeysWithValues: model.records.map { ($0.key, $0) })
         let theirs = Dictionary(uniqueKeysWithValues: records.map { ($0.key, $0) })
@@ -114,7 +115,7 @@ final class Shadow: @unchecked Sendable {
                 .sorted()
             {
                 let (x, y) = (a?.fields[name] ?? .null, b?.fields[name] ?? .null)
-                if isSet(name, key.entity), x.hasSameElements(as: y) { continue }
+                if x.means(y, by: rule(name, key.entity)) { continue }
                 if !x.isSame(as: y) {
                     return "\(key).\(name) is \(y), and by all accepted changes \(x)"
                 }
@@ -125,8 +126,18 @@ final class Shadow: @unchecked Sendable {
 }
 
 extension FieldValue {
-    /// Whether two sets have the same elements, in whatever order; none is the empty one (seed 2750 with `--rest`).
-    fileprivate func hasSameElements(as other: FieldValue) -> Bool {
+    /// Whether two values are one by a rule that others may write otherwise: none is an empty set (seed 2750 with `--rest`), and the sum
+    /// of nothing (seed 17325 with `--rest --capture dirtyFlag`).
+    fileprivate func means(_ other: FieldValue, by rule: MergeRule?) -> Bool {
+        switch rule {
+        case .union: hasSameElements(as: other)
+        case .sum: (isNull ? .int(0) : self).isSame(as: other.isNull ? .int(0) : other)
+        default: false
+        }
+    }
+
+    /// Whether two sets have the same elements, in whatever order.
+    private func hasSameElements(as other: FieldValue) -> Bool {
         let sets = [self, other].map { if case .array(let elements) = $0 { elements } else { [] as [FieldValue] } }
         guard sets[0].count == sets[1].count else { return false }
         return sets[0].allSatisfy { element in sets[1].contains { $0.isSame(as: element) } }

@@ -77,8 +77,9 @@ extension UploadQueue {
         if machine.suspicion.wantsProbe, machine.floors.standing(.user, at: moment()) == nil, !Task.isCancelled {
             try await probe(sender)
         }
-        // Awake often enough to notice that something is stuck.
-        let longest = take.summary.hasWork ? policy.stuckAfter.milliseconds : nil
+        // Awake often enough to notice that something is stuck, also where what waits was freed without a word.
+        let isOpen = take.summary.hasWork || take.summary.blocked > 0
+        let longest = isOpen ? policy.stuckAfter.milliseconds : nil
         guard case .wait(let until, _, _) = take else { return longest }
         let left = max(0, until - wallClock.nowMilliseconds)
         return min(left, longest ?? left)
