@@ -49,13 +49,6 @@ enum Drafts {
         }
     }
 
-    /// The local rows that are there, as what blocks the changes that refer to them.
-    static func presentRoots(_ db: Database, _ schema: Schema) throws -> [RecordKey: String] {
-        var roots = try localRoots(db)
-        if !roots.isEmpty { for record in try gone(db, schema) { roots[record] = nil } }
-        return roots
-    }
-
     /// How many changes wait for rows that are gone, until the next claim.
     static func waitingForGone(_ db: Database, _ schema: Schema) throws -> Int {
         let statement = try db.cachedStatement(

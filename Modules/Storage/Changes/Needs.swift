@@ -151,7 +151,10 @@ struct Needs {
     }
 
     private func asides(_ db: Database) throws -> Asides {
-        var asides = Asides(roots: try Drafts.presentRoots(db, schema))
+        var asides = Asides(roots: try Drafts.localRoots(db))
+        let gone = try asides.roots.isEmpty ? [] : Drafts.gone(db, schema)
+        // What waits for one of these goes with the next claim.
+        let freed = Set(gone.compactMap { asides.roots.removeValue(forKey: $0) })
         let sql = """
             SELECT entity, id, coalesce(blockedBy, key), state, operation, position,
               CASE operation WHEN 0 THEN \(Self.deletedBefore) END FROM sync_change c
@@ -160,6 +163,7 @@ struct Needs {
         let rows = try Row.fetchCursor(db.cachedStatement(sql: sql))
         while let row = try rows.next() {
             let record = RecordKey(row[0], row[1])
+            if freed.contains(row[2]) { continue }
             if Operation(number: row[4]) == .create {
                 asides.roots[record] = row[2]
                 asides.begins[record] = min(asides.begins[record] ?? .max, row[6])
