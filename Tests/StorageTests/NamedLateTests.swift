@@ -3,6 +3,27 @@ import GRDB
 import SyncCore
 import Testing
 
+/// A page that is read while a verdict comes: what that does stands in line behind who reads.
+private final class PageMeanwhile: RecordPage, @unchecked Sendable {
+    // Sendable: read once, by who applies it, and looked at after that.
+    let records: [ServerRecord]
+    let meanwhile: @Sendable () async throws -> Void
+    private(set) var verdict: Task<Void, any Error>?
+
+    init(_ records: [ServerRecord], _ meanwhile: @escaping @Sendable () async throws -> Void) {
+        self.records = records
+        self.meanwhile = meanwhile
+    }
+
+    var count: Int { records.count }
+
+    func next(maxRecords: Int, maxBytes: Int) throws(ExchangeFailure) -> [ServerRecord] {
+        guard verdict == nil else { return [] }
+        verdict = Task { [meanwhile] in try await meanwhile() }
+        return records
+    }
+}
+
 /// Servers that make their own ids, where the answer that named a record was lost: what pages told meanwhile is of that record.
 struct NamedLateTests {
     private let fixture: Fixture
@@ -50,6 +71,33 @@ struct NamedLateTests {
             try text("SELECT id || idTwin FROM card WHERE idTwin IS NOT NULL ORDER BY id")
                 == ["c7mine", "c8mine", "c9mine"])
         #expect(try text("SELECT id FROM card WHERE id = 'S1'").isEmpty)
+    }
+
+    @Test(
+        "IDS-02, seeds 43326 and 43374 with `--single --conditions`: a verdict that names a record while its page is applied finds the row"
+    )
+    func namedMeanwhile() async throws {
+        try await fixture.applyBoard()
+        try fixture.insertCard("mine")
+        let keys = try await fixture.claim().keys
+        let store = fixture.store
+        let page = PageMeanwhile([record("card", "S1", 2_000, ["name": "n", "idList": "l1"])]) {
+            let made = Settlement.Outcome(
+                changeID: keys[0], kind: .applied(version: 2_000, overwrote: [:], serverID: "S1"))
+            _ = try await store.settle(Settlement(outcomes: [made]), claim: nil)
+        }
+        let from = try await store.position().checkpoint
+        let first = try await store.apply(nextOf: page, maxRecords: 10, maxBytes: 1 << 20) { records in
+            PageSlice(records: records, from: from, checkpoint: 2_000, epoch: Fixture.epoch, stamp: nil, scopes: nil)
+        }
+        #expect(first?.report.applied == 1)
+        try await page.verdict?.value
+        #expect(try text("SELECT id FROM card ORDER BY id") == ["c1", "mine"])
+        #expect(try text("SELECT id FROM sync_record WHERE entity = 'card' ORDER BY id") == ["c1", "mine"])
+        let end = try await store.apply(nextOf: page, maxRecords: 10, maxBytes: 1 << 20) { records in
+            PageSlice(records: records, from: 2_000, checkpoint: 2_000, epoch: Fixture.epoch, stamp: nil, scopes: nil)
+        }
+        #expect(end == nil)
     }
 
     @Test("IDS-01 what the user wrote about a reference to it names it by the id that it had then: it waits for that")

@@ -21,6 +21,20 @@ import Testing
         #expect(report.isComplete)
     }
 
+    /// A page and a verdict that came in one moment made two of one record (43326, 43374), and what a page had freed was told to nobody
+    /// (10357).
+    @Test(
+        "Seeds that failed by what pages and single changes do to one another violate nothing",
+        arguments: [(43_326, nil), (43_374, nil), (10_357, .explicit)] as [(UInt64, SimulatedCapture?)])
+    func beside(seed: UInt64, capture: SimulatedCapture?) throws {
+        let entities = capture?.applied(to: SimulationSchema.entities) ?? SimulationSchema.entities
+        var options = try SimulationOptions(folder: NSTemporaryDirectory(), entities: entities)
+        options.sendsSingly = true
+        options.hasConditions = capture == nil
+        let report = try Simulation.run(seed: seed, options)
+        #expect(report.violations.isEmpty && report.isComplete, "\(report.violations)")
+    }
+
     @Test("What goes in one request is one change, or one unit")
     func requests() throws {
         var sent: [[Change]] = []
