@@ -31,6 +31,8 @@ extension Settling {
             var next = try successor(db, of: change)
             next.fields = change.operation == .delete ? change.fields : deltas
             next.conflicts = change.conflicts + 1
+            // What it is worked out from now, where nothing of the record is held: what a damaged file saved goes so, before its page comes.
+            if record.presence == .live, work?.version ?? 0 < record.version { next.baseVersion = record.version }
             // What the answer shows is there can only be updated.
             if change.operation == .create, record.presence == .live { next.operation = .update }
             try ChangeRows.replace(db, next)

@@ -56,6 +56,8 @@ struct Memory {
     /// The device reads these records of a page; those of verdicts come with their answer (``heard(_:of:)``).
     mutating func read(_ records: some Sequence<ServerRecord>) {
         for record in records {
+            // A verdict that was heard before it was read may know more (seed 143182 with `--single --conditions`).
+            if readsBeside, record.version < heard.versions[record.key] ?? 0 { continue }
             note(record)
             guard readsBeside, record.presence == .live else { continue }
             revivals = revivals.filter { $0.value != record.key }

@@ -34,6 +34,8 @@ extension World {
             try device.folder.putBack(files)
             if options.bug == .copyUnnoticed { try device.forgetPlace() }
             device.names = original.names
+            // What its queue holds may be from a damaged file (seed 167029 with `--conditions --derived --damage`).
+            device.wasSaved = original.wasSaved
         } catch { return record.violate("simulator", "\(error)") }
         // What it is to know is what the other one knows now.
         ledgers[index] = ledgers[source]

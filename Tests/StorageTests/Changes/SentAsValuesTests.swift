@@ -42,6 +42,29 @@ import Testing
         #expect(next.fields[field]?.new.isSame(as: expected) == true)
     }
 
+    @Test(
+        "Seed 170037 with `--rest --handlers --damage`: of a record of which nothing is known here, what replaces a refused edit is said over what was told"
+    )
+    func unknown() async throws {
+        let f = try await fixture("votes = 5")
+        // As a damaged file leaves it: the edit is saved, the row and what was known of the record are not.
+        try await f.store.database.write { db in
+            try RowWriter.applying(db) { try db.execute(sql: "DELETE FROM card WHERE id = 'c1'") }
+            try db.execute(sql: "DELETE FROM sync_record WHERE id = 'c1'")
+        }
+        let first = try #require(try await f.claim(Self.values).changes.first).change
+        #expect(first.baseVersion == 0)
+        let theirs = record("card", "c1", 7, ["name": "Card", "idList": "l1", "votes": 10])
+        let successor = ["votes": FieldDelta(old: 10, new: 14, rule: .sum)]
+        try await f.settle((first.id, .conflict(theirs, successor: successor)))
+        let next = try #require(try await f.claim(Self.values).changes.first).change
+        #expect(next.baseVersion == 7)
+        try await f.settle((next.id, .applied(8)))
+        try await f.apply(record("card", "c1", 8, ["name": "Card", "idList": "l1", "votes": 14]))
+        #expect(try f.int("SELECT votes FROM card WHERE id = 'c1'") == 14)
+        try await f.drain(from: 8)
+    }
+
     @Test("what was worked out from what the server has is said over its version, and so is what replaces it")
     func stays() async throws {
         for edit in ["votes = 5", "name = 'Mine'"] {
