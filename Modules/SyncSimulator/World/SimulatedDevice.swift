@@ -41,7 +41,7 @@ final class SimulatedDevice {
     /// Another process of the app that has the files open, too.
     var second: SecondProcess?
     /// Counts them.
-    private var seconds = 0
+    private(set) var seconds = 0
     /// Whether the user is at that one just now, where it lives.
     var usesSecond = false
     /// Sees the second process, with its number, come to stand still.

@@ -37,8 +37,9 @@ extension World {
         for (key, fate) in told.fates where fate == .waiting {  // any order
             find("\(key) is waited for, and nothing of it goes")
         }
-        // Of what goes beside the cycles a status tells when the next of them ends.
-        guard !options.sendsSingly else { return }
+        // Of what goes beside the cycles a status tells when the next of them ends, and so it does of what another process did (seed
+        // 430311).
+        guard !options.sendsSingly, devices[index].seconds == 0 else { return }
         if status.activity != .idle { find("it shows \(status.activity)") }
         let shown = status.queue
         if [shown.pending, shown.inFlight, shown.blocked, shown.failed]
