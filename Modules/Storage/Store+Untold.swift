@@ -104,9 +104,8 @@ struct Untold {
     func noteLeft(_ db: Database, _ keys: [RecordKey], _ schema: Schema) throws {
         guard !entities.isEmpty else { return }
         for key in Set(keys).sorted() where entities.contains(key.entity) {
-            guard let entity = schema[key.entity], try !RowWriter(entity).exists(db, key.id),
-                try StoredRecord.read(db, key) == nil
-            else { continue }
+            guard let entity = schema[key.entity], try !RowWriter(entity).exists(db, key.id) else { continue }
+            if let stored = try StoredRecord.read(db, key), stored.base?.isAway != true { continue }
             let told = "SELECT version FROM sync_untold WHERE entity = ? AND id = ?"
             let version =
                 try Self.exists(db)

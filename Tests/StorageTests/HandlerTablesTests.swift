@@ -1,5 +1,5 @@
 import GRDB
-import Storage
+@testable import Storage
 import SyncCore
 import Testing
 
@@ -98,5 +98,32 @@ import Testing
         for key in failed { _ = try await f.store.discard(key) }
         #expect(try !f.hasCard())
         #expect(try await f.store.untold(after: 0, limit: 9).map(\.record.presence) == [.gone])
+    }
+
+    @Test(
+        "Seed 170037 with `--rest --handlers --damage`: a verdict tells a record that is not here, while an edit of it waits; it has left, and the last word says so"
+    )
+    func toldAway() async throws {
+        let f = try Fixture()
+        f.store.keepUntold(of: ["card"])
+        try await f.applyBoard()
+        try f.sql("UPDATE card SET votes = 5 WHERE id = 'c1'")
+        let first = try await f.claim(ClaimLimits(maxChanges: 1)).keys[0]
+        // As a damaged file leaves it: the edit is saved, the row is not, and nothing is known of the record.
+        try await f.store.database.write { db in
+            try RowWriter.applying(db) { try db.execute(sql: "DELETE FROM card WHERE id = 'c1'") }
+            try StoredRecord(version: 0, base: .away).write(db, RecordKey("card", "c1"))
+        }
+        try await f.store.setScopes([RecordKey("board", "b9")])
+        func told() async throws -> [ServerRecord.Presence] {
+            try await f.store.untold(after: 0, limit: 9).map(\.record.presence)
+        }
+        let theirs = record("card", "c1", 7, ["name": "Card", "idList": "l1", "votes": 10])
+        let successor = ["votes": FieldDelta(old: 10, new: 14, rule: .sum)]
+        try await f.settle((first, .conflict(theirs, successor: successor)))
+        #expect(try await told() == [.gone])
+        try await f.settle((try await f.claim().keys[0], .applied(8)))
+        #expect(try !f.hasCard())
+        #expect(try await told() == [.gone])
     }
 }

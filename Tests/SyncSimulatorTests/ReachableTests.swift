@@ -14,6 +14,7 @@ import Testing
         options.damagesFiles = true
         options.hasDrafts = true
         options.hasConditions = true
+        options.waitsForSettled = true
         return Set(Situation.allCases).subtracting(options.reachable)
     }
 
@@ -27,13 +28,14 @@ import Testing
         #expect(try unreachable(server: .reference) == [.expiredCheckpoint])
     }
 
-    @Test("No file is damaged, nothing is held back, and no network is wanted, unless that is asked for")
+    @Test("No file is damaged, nothing is held back or waited for, and no network is wanted, unless that is asked for")
     func unasked() throws {
         let options = try SimulationOptions(folder: "")
         #expect(
             Set(Situation.allCases).subtracting(options.reachable)
                 == [
                     .damagedFile, .heldBack, .letGo, .keptLocal, .shared, .conditionsHeld, .conditionsEnded,
+                    .settledHeard,
                 ])
     }
 

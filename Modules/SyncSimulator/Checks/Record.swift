@@ -331,6 +331,7 @@ public enum Situation: String, Sendable, Hashable, CaseIterable {
     case letGo = "a record that was held back, and is let go"
     case keptLocal = "a row that its user keeps on the device"
     case shared = "a row that stayed on its device, and is shared"
+    case settledHeard = "an app that waited for what it wrote, and heard what became of it"
     case conditionsHeld = "a sync that waits for another network, or for power"
     case conditionsEnded = "a network that began to cost, or power that went, while a request was under way"
     case deviceCloned = "a device that lives beside a copy of itself, and both write"

@@ -29,6 +29,7 @@ struct Arguments {
     private var damagesFiles = false
     private var hasDrafts = false
     private var hasConditions = false
+    private var waitsForSettled = false
     private var hasHandlers = false
     private var makesIDs = false
     private var readsByWriter = true
@@ -54,6 +55,7 @@ struct Arguments {
                          [--damage]                      devices' files are damaged while nobody has them open
                          [--drafts]                      users hold records back for a while
                          [--conditions]                  users want a network that costs nothing, or power
+                         [--settled]                     apps wait for what they wrote to be settled
         simulate --plant [NAME] [--seeds N] [--from S]   plants bugs and looks whether they are found
         """
 
@@ -119,6 +121,7 @@ struct Arguments {
             case "--damage": damagesFiles = true
             case "--drafts": hasDrafts = true
             case "--conditions": hasConditions = true
+            case "--settled": waitsForSettled = true
             case "--folder": folder = try word("--folder", "a path")
             case "--server":
                 let what = "model or reference"
@@ -173,6 +176,7 @@ struct Arguments {
         options.damagesFiles = damagesFiles
         options.hasDrafts = hasDrafts
         options.hasConditions = hasConditions
+        options.waitsForSettled = waitsForSettled
         return options
     }
 }

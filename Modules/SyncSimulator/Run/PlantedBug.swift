@@ -100,6 +100,9 @@ public enum PlantedBug: String, Sendable, Hashable, CaseIterable {
     /// Another process of an app does not hear that its user has signed out.
     case signOutUnheard
 
+    /// Who waits for a record to be settled is not told; with apps that wait.
+    case settledUnheard
+
     /// Who signs out leaves everything behind.
     case wipeForgotten
     /// A device does not notice that its files are another one's.
@@ -189,8 +192,10 @@ public enum PlantedBug: String, Sendable, Hashable, CaseIterable {
     /// Whether it stands between the engine and its exchange.
     var isInExchange: Bool {
         sql == nil
-            && ![.serverForgetsLastCommit, .powerLossUnnoticed, .wipeForgotten, .copyUnnoticed, .closingUnnoted]
-                .contains(self)
+            && ![
+                .serverForgetsLastCommit, .powerLossUnnoticed, .wipeForgotten, .copyUnnoticed, .closingUnnoted,
+                .settledUnheard,
+            ].contains(self)
     }
 }
 

@@ -39,6 +39,7 @@ extension SimulationOptions {
         case .damagedFile: damagesFiles
         case .heldBack, .letGo, .keptLocal, .shared: hasDrafts
         case .conditionsHeld, .conditionsEnded: hasConditions
+        case .settledHeard: waitsForSettled
         // The reference server keeps its tombstones for longer than a seed.
         case .expiredCheckpoint: server != .reference
         default: true

@@ -37,6 +37,8 @@ enum RandomStream: UInt64, CaseIterable {
     case drafts = 21
     /// What users want of the network, and how devices are connected.
     case conditions = 22
+    /// What apps wait for.
+    case waits = 23
     /// Which device is copied, and when.
     case clones = 31
     /// Disks that fail below SQLite.

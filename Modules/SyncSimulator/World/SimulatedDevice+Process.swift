@@ -56,7 +56,34 @@ extension SimulatedDevice {
                 })
         }
 
+        /// What the app waits for to be settled.
+        private(set) var waits: [Int: SettledWait] = [:]
+        /// What it was told of that, and nobody has looked at yet.
+        private var told: [(wait: SettledWait, fate: RecordFate, at: Duration)] = []
+        private var isCancelled = false
+
+        /// Waits for a record to be settled, or for the time to be over.
+        func wait(_ process: Process, _ wait: SettledWait, by clock: VirtualClock) {
+            let number = tasks.count
+            waits[number] = wait
+            open += 1
+            tasks.append(
+                Task(executorPreference: process.lane) {  // owner: these calls, which `cancel` ends
+                    let fate = await wait.perform(process, by: clock)
+                    self.open -= 1
+                    self.waits[number] = nil
+                    if let fate, !self.isCancelled { self.told.append((wait, fate, clock.now.elapsed)) }
+                })
+        }
+
+        /// What was told since the last time.
+        func takeTold() -> [(wait: SettledWait, fate: RecordFate, at: Duration)] {
+            defer { told = [] }
+            return told
+        }
+
         func cancel() {
+            isCancelled = true
             for task in tasks { task.cancel() }
         }
     }

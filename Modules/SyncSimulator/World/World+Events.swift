@@ -73,10 +73,12 @@ extension World {
         defer { device.usesSecond = false }
         guard device.process != nil, device.hand != nil, !device.isDead else { return }
         if options.hasConditions { workOnConditions(step, index) }
+        if options.waitsForSettled { waitForSettled(step, index) }
         // What is let go may be on its way at once, and decided: a user who looks has seen it wait.
         let hasLetGo = options.hasDrafts && workOnDrafts(step, index)
         guard let hand = device.hand, !device.isDead else { return buryTheDead() }
         if !hasLetGo { perform(step, by: hand, index) }
+        if options.waitsForSettled { checkSettled(index) }
         buryTheDead()
         check(index)
     }

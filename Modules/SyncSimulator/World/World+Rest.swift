@@ -24,6 +24,10 @@ extension World {
             for record in records { told.fates[record] = try await process.store.fate(of: record) }
             return told
         }
+        if options.waitsForSettled {
+            checkSettled(index)
+            checkNobodyWaits(index)
+        }
         guard let told, let status = told.status else { return }
         func find(_ message: String) { record.violate("I8", "device \(index) is at rest: \(message)") }
         let there = told.summary

@@ -1,0 +1,34 @@
+import Foundation
+import Testing
+
+@testable import SyncSimulator
+
+/// Seeds whose apps wait for what they wrote to be settled.
+@Suite struct SettledSeedTests {
+    private func run(_ seed: UInt64, bug: PlantedBug? = nil) throws -> SeedReport {
+        var options = try SimulationOptions(folder: NSTemporaryDirectory(), bug: bug)
+        options.waitsForSettled = true
+        return try Simulation.run(seed: seed, options)
+    }
+
+    @Test("Seeds whose apps wait violate nothing, and apps hear what became of what they wrote")
+    func settled() throws {
+        for seed in 1...6 as ClosedRange<UInt64> {
+            let report = try run(seed)
+            #expect(report.violations.isEmpty && report.isComplete, "\(report.violations)")
+            #expect(report.coverage[.settledHeard] ?? 0 > 0)
+        }
+    }
+
+    @Test("Who is not told that it is settled is found, also by a seed whose apps do not wait without that mistake")
+    func unheard() throws {
+        var options = try SimulationOptions(folder: NSTemporaryDirectory(), bug: .settledUnheard)
+        #expect(options.waitsForSettled)
+        #expect(
+            try (1...6).contains { seed in
+                try Simulation.run(seed: seed, options).violations.contains { $0.invariant == "settled" }
+            })
+        options.bug = nil
+        #expect(!options.waitsForSettled)
+    }
+}
