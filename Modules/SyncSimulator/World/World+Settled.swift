@@ -17,7 +17,9 @@ struct SettledWait: Sendable {
     /// - Returns: what became of it; `nil` where the store could not tell, or the process has ended.
     func perform(_ process: SimulatedDevice.Process, by clock: VirtualClock) async -> RecordFate? {
         do {
-            if isUnheard, try await process.store.fate(of: record) == .waiting { try await clock.sleep(until: clock.now.advanced(by: timeout), tolerance: nil) }
+            if isUnheard, try await process.store.fate(of: record) == .waiting {
+                try await clock.sleep(until: clock.now.advanced(by: timeout), tolerance: nil)
+            }
             return try await process.engine.settled(record, timeout: timeout)
         } catch {
             // kept: the disk failed, or the process ended: an app asks again, and the checks see what is in the file.
