@@ -34,11 +34,12 @@ final class ToldHandlers: @unchecked Sendable {
     func begin(with facts: DeviceFacts?) {
         guard let facts else { return words = [:] }
         let shown = facts.versions.filter { facts.rows.rows[$0.key] != nil }
-        // Of what only an edit of this device shows its handlers know that it is dead (seed 9026 with `--handlers --server-ids`).
-        words = Dictionary(
-            uniqueKeysWithValues: shown.map {
-                ($0.key, Word(version: $0.value, presence: facts.dead.contains($0.key) ? .deleted : .live))
-            })
+        // What waits to be shown was told of when it came (seed 213025 with `--damage --handlers`).
+        words = words.filter { facts.held.contains($0.key) && !facts.heldForUnsent.contains($0.key) }
+        for (key, version) in shown {  // any order
+            // Of what only an edit of this device shows its handlers know that it is dead (seed 9026 with `--handlers --server-ids`).
+            words[key] = Word(version: version, presence: facts.dead.contains(key) ? .deleted : .live)
+        }
     }
 
     /// The device sends these.
