@@ -35,7 +35,7 @@ struct ReplayLine {
         if options.damagesFiles { words.append("--damage") }
         if options.hasDrafts { words.append("--drafts") }
         if options.hasConditions { words.append("--conditions") }
-        if options.waitsForSettled, options.bug != .settledUnheard { words.append("--settled") }
+        if options.waitsForSettled { words.append("--settled") }
         if !options.readsByWriter { words.append("--readers") }
         if let folder { words += ["--folder", Self.quoted(folder)] }
         return words.joined(separator: " ")

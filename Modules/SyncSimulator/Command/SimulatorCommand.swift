@@ -150,14 +150,15 @@ public enum SimulatorCommand {
         // A thread takes every so manieth bug, as it takes every so manieth seed of a campaign.
         let totals = Workers.run(seeds: 0..<UInt64(bugs.count), jobs: arguments.jobs, until: nil) { number, totals in
             let bug = bugs[Int(number)]
-            var planted = options
+            var (sound, planted) = (options, options)
+            bug.prepare(&sound)
             planted.bug = bug
             var runs = 0
             for seed in arguments.seeds where bug.canShow(in: seed) {
                 runs += 1
                 let report = try Simulation.run(seed: seed, planted)
                 // A seed that fails without the bug finds nothing.
-                guard let first = report.violations.first, try Simulation.run(seed: seed, options).violations.isEmpty
+                guard let first = report.violations.first, try Simulation.run(seed: seed, sound).violations.isEmpty
                 else { continue }
                 return say("\(bug.rawValue): \(runs) seeds, \(seed): \(first)")
             }

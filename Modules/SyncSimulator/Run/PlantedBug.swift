@@ -100,8 +100,14 @@ public enum PlantedBug: String, Sendable, Hashable, CaseIterable {
     /// Another process of an app does not hear that its user has signed out.
     case signOutUnheard
 
-    /// Who waits for a record to be settled is not told; with apps that wait.
+    /// Who waits for a record to be settled is not told.
     case settledUnheard
+    /// What the user wants of the network is not looked at.
+    case conditionsIgnored
+    /// What is held back is sent.
+    case heldBackSent
+    /// Handlers are not told of each fifth version.
+    case handlersUntold
 
     /// Who signs out leaves everything behind.
     case wipeForgotten
@@ -158,6 +164,11 @@ public enum PlantedBug: String, Sendable, Hashable, CaseIterable {
             CREATE TRIGGER IF NOT EXISTS planted AFTER INSERT ON sync_meta WHEN NEW.key = 'signOut'
             BEGIN DELETE FROM sync_meta WHERE key = 'signOut'; END
             """
+        case .heldBackSent:
+            """
+            CREATE TRIGGER IF NOT EXISTS planted AFTER INSERT ON sync_draft WHEN NEW.kind = 1
+            BEGIN DELETE FROM sync_draft WHERE entity = NEW.entity AND id = NEW.id; END
+            """
         case .versionsNotMoved:
             """
             CREATE TRIGGER IF NOT EXISTS planted AFTER UPDATE OF version ON sync_record WHEN NEW.version > OLD.version
@@ -194,8 +205,19 @@ public enum PlantedBug: String, Sendable, Hashable, CaseIterable {
         sql == nil
             && ![
                 .serverForgetsLastCommit, .powerLossUnnoticed, .wipeForgotten, .copyUnnoticed, .closingUnnoted,
-                .settledUnheard,
+                .settledUnheard, .conditionsIgnored, .handlersUntold,
             ].contains(self)
+    }
+
+    /// Turns on what seeds must have for the mistake to be one.
+    func prepare(_ options: inout SimulationOptions) {
+        switch self {
+        case .settledUnheard: options.waitsForSettled = true
+        case .conditionsIgnored: options.hasConditions = true
+        case .heldBackSent: options.hasDrafts = true
+        case .handlersUntold: options.hasHandlers = true
+        default: break
+        }
     }
 }
 

@@ -3,7 +3,9 @@ public enum Simulation {
     /// Runs one seed to its end on the calling thread.
     /// - Throws: where the folder cannot be made; whatever goes wrong in the run is in the report.
     public static func run(seed: UInt64, _ options: SimulationOptions) throws -> SeedReport {
-        try World(seed: seed, options: options).run()
+        var prepared = options
+        options.bug?.prepare(&prepared)
+        return try World(seed: seed, options: prepared).run()
     }
 
     /// Runs seeds one after the other, and hands each report over as it comes.

@@ -37,12 +37,8 @@ public struct SimulationOptions: Sendable {
     var hasDrafts = false
     /// Whether users want something of the network before anything goes (``DeviceConditions``).
     var hasConditions = false
-    /// Whether apps wait for what they wrote to be settled (``SettledWait``), also for a mistake that only they can see.
-    var waitsForSettled: Bool {
-        get { hasWaits || bug == .settledUnheard }
-        set { hasWaits = newValue }
-    }
-    private var hasWaits = false
+    /// Whether apps wait for what they wrote to be settled (``SettledWait``).
+    var waitsForSettled = false
     /// Whether devices' files are damaged while nobody has them open.
     var damagesFiles = false
     /// The devices' engines read over the connection that they write with (Decision 180).

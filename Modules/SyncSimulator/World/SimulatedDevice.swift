@@ -94,7 +94,7 @@ final class SimulatedDevice {
         self.options = options
         self.limits = limits
         self.canonical = canonical
-        told = ToldHandlers(canonical)
+        told = ToldHandlers(canonical, passesBy: options.bug == .handlersUntold ? 5 : nil)
         conditions = options.hasConditions ? DeviceConditions(seed: seed, device: index) : nil
         self.patience = patience
         installed = options.schema
@@ -278,7 +278,9 @@ final class SimulatedDevice {
             return EngineConfiguration(process: SecondProcess.systemNumber, breaker: patience.breaker)
         }
         var configuration = EngineConfiguration(breaker: patience.breaker)
-        if let conditions { configuration.conditions = [.records: conditions.wanted] }
+        if let conditions, options.bug != .conditionsIgnored {
+            configuration.conditions = [.records: conditions.wanted]
+        }
         return configuration
     }
 
