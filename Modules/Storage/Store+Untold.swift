@@ -100,7 +100,7 @@ struct Untold {
     }
 
     /// Of these records, whose rows changed, or of which a verdict told just now: those that are not here, and are not known to be dead, have left
-    /// (seeds 277 and 337 of those with handlers).
+    /// (seeds 277 and 337 of those with handlers), also while something of them waits that knows no more than that (170037).
     func noteLeft(_ db: Database, _ keys: [RecordKey], _ schema: Schema) throws {
         guard !entities.isEmpty else { return }
         for key in Set(keys).sorted() where entities.contains(key.entity) {

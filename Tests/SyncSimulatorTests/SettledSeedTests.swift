@@ -5,16 +5,12 @@ import Testing
 
 /// Seeds whose apps wait for what they wrote to be settled.
 @Suite struct SettledSeedTests {
-    private func run(_ seed: UInt64, bug: PlantedBug? = nil) throws -> SeedReport {
-        var options = try SimulationOptions(folder: NSTemporaryDirectory(), bug: bug)
-        options.waitsForSettled = true
-        return try Simulation.run(seed: seed, options)
-    }
-
     @Test("Seeds whose apps wait violate nothing, and apps hear what became of what they wrote")
     func settled() throws {
+        var options = try SimulationOptions(folder: NSTemporaryDirectory())
+        options.waitsForSettled = true
         for seed in 1...6 as ClosedRange<UInt64> {
-            let report = try run(seed)
+            let report = try Simulation.run(seed: seed, options)
             #expect(report.violations.isEmpty && report.isComplete, "\(report.violations)")
             #expect(report.coverage[.settledHeard] ?? 0 > 0)
         }
