@@ -12,13 +12,13 @@ extension Store {
                 try scopes.map { $0.leaving.isEmpty && $0.asked.values.allSatisfy { $0 == version } }
                 ?? (Meta.integer(db, .checkpoint) == version)
             guard stands, try Meta.integer(db, .passRuns) != 1, try !Self.isUndecided(db) else { return nil }
-            // By the ids that the server has for them.
+            // By the ids that the server has for them; what lies aside may keep a version from being held that was told (Decision 503).
             let sql = """
                 SELECT entity, coalesce(
                   (SELECT serverID FROM sync_identity WHERE entity = live.entity AND id = live.id), id), version
                 FROM (
-                  SELECT entity, id, version FROM sync_record AS known
-                  WHERE version > 0 AND (base IS NULL OR coalesce(base ->> '$.deleted', 0) = 0)
+                  SELECT entity, id, max(version, coalesce(base ->> '$.told', 0)) AS version FROM sync_record AS known
+                  WHERE known.version > 0 AND (base IS NULL OR coalesce(base ->> '$.deleted', 0) = 0)
                   AND NOT EXISTS (SELECT 1 FROM sync_held WHERE entity = known.entity AND id = known.id)
                   UNION ALL SELECT entity, id, version FROM sync_held
                   WHERE record ->> '$.deleted' IS NULL AND record ->> '$.gone' IS NULL) AS live

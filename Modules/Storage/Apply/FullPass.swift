@@ -37,6 +37,9 @@ enum FullPass {
             try Meta.set(db, .epoch, epoch)
             try Meta.set(db, .epochPass, number)
             try db.execute(sql: "UPDATE sync_record SET version = 0")
+            // Nor is a version that a verdict told one of this history.
+            try db.execute(
+                sql: "UPDATE sync_record SET base = json_remove(base, '$.told') WHERE base ->> '$.told' IS NOT NULL")
             try Meta.set(db, .highest, 0)
             try NamedFields.forget(db)
             try Meta.set(db, .epochSequence, ChangeRows.sequence(db))

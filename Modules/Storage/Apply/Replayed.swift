@@ -37,7 +37,8 @@ extension SliceApplier {
             let shape = try table.bind(record, into: &batches.row)
             guard let changes = try changes(of: record.key), !changes.isEmpty else { return false }
             let stored = try look.base.map { try StoredRecord(version: 0, base: StoredRecord.decode($0)) }
-            var server = RecordState(isLive: true, fields: record.fields, stamps: stored?.base?.stamps ?? [:])
+            var server = RecordState(isLive: true, fields: record.fields)
+            server.keepTold(of: stored?.base, above: record.version)
             let before: [String: FieldValue]
             if shape == table.whole {
                 // Nobody need look at the row.

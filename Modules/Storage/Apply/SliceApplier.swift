@@ -298,8 +298,8 @@ final class SliceApplier {
             try noteLostDelete(record)
         }
         var server = RecordState(
-            isLive: record.presence == .live, fields: isAway ? [:] : before.fields, stamps: before.stamps,
-            isAway: isAway)
+            isLive: record.presence == .live, fields: isAway ? [:] : before.fields, isAway: isAway)
+        server.keepTold(of: before, above: record.version)
         let absent = isWhole ? Set(try table.writer.dispensable(db).map(\.name)) : []
         for field in table.entity.fields {
             if let value = record.fields[field.name] {

@@ -46,7 +46,8 @@ enum Base {
                 fields[name] = value
             }
         }
-        var state = RecordState(isLive: isLive, fields: fields, stamps: stored?.base?.stamps ?? [:])
+        var state = RecordState(isLive: isLive, fields: fields)
+        state.keepTold(of: stored?.base, above: 0)
         if stored?.base != nil { state.fillNulls(of: changes) }
         return state
     }

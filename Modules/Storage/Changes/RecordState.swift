@@ -7,14 +7,27 @@ struct RecordState: Hashable {
     /// Of this device's own writes that the server took before earlier ones of theirs were decided: what is older does
     /// not show above them.
     var stamps: [String: Stamp] = [:]
+    /// When this device deleted the record, where the server took that before earlier updates of theirs were decided: those bring nothing
+    /// back (Decision 504).
+    var death: Stamp?
     /// The record left this device, and nothing is known of it: only a create, or a page, makes a row of it (Decision 195).
     var isAway = false
+    /// The newest version that a verdict told of what this device did, and that is not held since something that was sent before was
+    /// undecided then; 0 for none (``RecordWork/holdTold()``).
+    var told: Int64 = 0
 
     /// Stands among ``stamps`` for a write of any field, which brings the record back from older deletes.
     static let life = ""
 
     static let absent = RecordState(isLive: false, fields: [:])
     static let away = RecordState(isLive: false, fields: [:], isAway: true)
+
+    /// What verdicts told of this device's own changes stays where the server's word comes over it; a version, until as new a one comes.
+    mutating func keepTold(of before: RecordState?, above version: Int64) {
+        guard let before else { return }
+        (stamps, death) = (before.stamps, before.death)
+        if before.told > version { told = before.told }
+    }
 
     /// Of a live record, a field that nobody told of and that a create among `changes` names has no value.
     ///
@@ -47,12 +60,14 @@ struct Replay {
     func apply(_ change: StoredChange, to state: inout RecordState) {
         switch change.operation {
         case .update where state.isAway, .delete where state.isAway: return
+        case .update where !state.isLive && state.death ?? change.stamp > change.stamp: return
         case .delete:
             if let later = state.stamps[RecordState.life], later > change.stamp { return }
             state.isLive = false
         case .create where !state.isLive:
             // A create is a write of all fields: PROTOCOL.md, *Last writer wins*.
-            state = RecordState(isLive: true, fields: change.fields.mapValues(\.new), stamps: state.stamps)
+            (state.isLive, state.isAway) = (true, false)
+            state.fields = change.fields.mapValues(\.new)
         case .create, .update:
             state.isLive = true
             for (name, delta) in change.fields {  // any order

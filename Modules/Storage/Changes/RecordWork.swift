@@ -23,6 +23,8 @@ struct RecordWork {
     private(set) var row: [String: FieldValue]?
     /// Positions of changes that were set aside without a verdict: they may have happened, and go again as they are.
     private let unsure: Set<Int64>
+    /// Positions of changes that were refused here, and are shown on.
+    private var refused: Set<Int64> = []
     /// Positions of changes whose deltas were rewritten here.
     private var rewritten: Set<Int64> = []
     /// The row shows what was made here, under the id of a record that the server has.
@@ -151,13 +153,35 @@ struct RecordWork {
         bring(change)
         noteStamps(change)
         remove(change.key)
+        // The server has nothing of that name (any more).
+        if version == nil, change.operation == .delete { base.told = 0 }
         if let version, raises {
             stored = StoredRecord(version: version, base: stored?.base, extra: stored?.extra ?? [:])
         } else if version == nil, change.operation == .delete, changes.isEmpty {
-            // The server has nothing of that name (any more). While more waits, the version guards against what an
-            // earlier change, sent before, may still be answered with.
+            // While more waits, the version guards against what an earlier change, sent before, may still be answered with.
             stored = nil
         }
+    }
+
+    /// A verdict told this version while something that was sent before is undecided: it may stand for that, too, whose own verdict would
+    /// count as old if it were held.
+    mutating func note(told version: Int64) {
+        if version > self.version { base.told = max(base.told, version) }
+    }
+
+    /// The newest version that was told is held, once nothing that was sent is undecided: no page tells of it any more (Decision 503).
+    mutating func holdTold() {
+        guard base.told > 0, !changes.contains(where: isUncertain) else { return }
+        if base.told > version {
+            stored = StoredRecord(version: base.told, base: stored?.base, extra: stored?.extra ?? [:])
+        }
+        base.told = 0
+    }
+
+    /// The change is given up before anybody knows whether it was done: what was told after it may stand for it, which the base does not
+    /// have then.
+    mutating func forgetTold(for key: String) {
+        if changes.contains(where: { $0.key == key && isUncertain($0) }) { base.told = 0 }
     }
 
     /// The change was done once, and the record is not there any more: nobody knows since when.
@@ -225,13 +249,19 @@ struct RecordWork {
     /// What the server says of the record is this device's to keep, although nothing of it was here.
     mutating func comeBack() { base.isAway = false }
 
+    /// Whether an update brings the record back from the dead: not where it was deleted here later, and that was done.
+    func revives(_ change: StoredChange) -> Bool {
+        change.operation == .update && !base.isLive && base.death ?? change.stamp <= change.stamp
+    }
+
     /// Whether what comes of the change is not for this device to keep: its record left. If it came back, or comes with this very
     /// change, a page brings it; nobody here had a base over which a page could leave it out.
     func passesBy(_ change: StoredChange) -> Bool { base.isAway && change.operation != .create }
 
     /// A change was decided before earlier ones of its record: what those say of its fields is older, and shows no more.
     private mutating func noteStamps(_ change: StoredChange) {
-        guard change.operation != .delete, changes.contains(where: { $0.position < change.position }) else { return }
+        guard changes.contains(where: { $0.position < change.position }) else { return }
+        guard change.operation != .delete else { return base.death = change.stamp }
         base.stamps[RecordState.life] = change.stamp
         for (name, delta) in change.fields where delta.rule == .lastWriter {  // any order
             base.stamps[name] = delta.stamp ?? change.stamp
@@ -241,9 +271,12 @@ struct RecordWork {
     /// Whether an earlier change of the record was sent, and has no verdict yet, or was set aside without one. One that was refused is
     /// done by nobody, and no page may come for what was done after it (seed 1287).
     func hasUncertain(before change: StoredChange) -> Bool {
-        changes.contains {
-            $0.position < change.position && ($0.state == .failed ? unsure.contains($0.position) : $0.wasSent)
-        }
+        changes.contains { $0.position < change.position && isUncertain($0) }
+    }
+
+    private func isUncertain(_ change: StoredChange) -> Bool {
+        guard !refused.contains(change.position) else { return false }
+        return change.state == .failed ? unsure.contains(change.position) : change.wasSent
     }
 
     /// Whether the row shows this change.
@@ -267,13 +300,16 @@ struct RecordWork {
     /// before it.
     /// - Parameter mayBeDone: whether the server may have done it all the same.
     mutating func takeOut(_ key: String, mayBeDone: Bool = false) {
+        if mayBeDone { forgetTold(for: key) }
         guard let index = changes.firstIndex(where: { $0.key == key }) else { return }
         goAround(changes.remove(at: index), from: index, mayBeDone: mayBeDone)
     }
 
     /// The change was refused, and is shown on: what came after it goes to the server as if it had never been.
     mutating func keepAside(_ key: String) {
-        if let index = changes.firstIndex(where: { $0.key == key }) { goAround(changes[index], from: index + 1) }
+        guard let index = changes.firstIndex(where: { $0.key == key }) else { return }
+        refused.insert(changes[index].position)
+        goAround(changes[index], from: index + 1)
     }
 
     /// The record's create is given up, and the server has no such record: refused edits of it are shown on no more.

@@ -227,11 +227,14 @@ extension Settling {
 }
 
 extension SetAsideReason {
+    /// Whether the server told for one record the id that another one has, which is ``reference``.
+    var isServerIDTaken: Bool { code == "serverIDTaken" }
+
     /// The server told for one record the id that another one has.
     static func serverIDTaken(_ serverID: String, by other: RecordKey) -> SetAsideReason {
         SetAsideReason(
             code: "serverIDTaken",
             message: "The server says that it keeps this record under the id “\(serverID)”, under which it keeps "
-                + "\(other.entity) \(other.id) already.")
+                + "\(other.entity) \(other.id) already.", reference: other.id)
     }
 }

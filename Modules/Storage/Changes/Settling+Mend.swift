@@ -131,6 +131,7 @@ extension Settling {
             let isUndone = change.state == .pending || change.state == .blocked || (isDecided && change.wasSent)
             if change.operation == .update, isUndone { try endInverse(db, of: change) }
             if var work = try takeWork(db, change.record) {
+                if !isDecided { work.forgetTold(for: change.key) }
                 // Its create goes, too: what was made anew behind it makes the record still.
                 if change.operation == .delete, let create = creates[change.record], create < change.position {
                     work.remove(change.key)

@@ -11,7 +11,7 @@ extension Settling {
     func isForgotten(
         _ db: Database, _ change: StoredChange, _ version: Int64, _ work: RecordWork
     ) throws -> Bool {
-        guard isRepeated, !work.base.isLive, pass == nil, change.operation != .create || work.version == 0 else {
+        guard isRepeated, !work.base.isLive, pass == nil, change.operation != .create || work.version < version else {
             return false
         }
         if namedDead[change.record] != nil { return true }

@@ -183,7 +183,7 @@ struct Settling {
             let isGone =
                 try change.operation != .delete && version.map { try isForgotten(db, change, $0, work) } ?? false
             // What the app makes anew revives nothing (Decision 442).
-            if change.operation == .update, !work.base.isLive, work.version > 0, !isGone {
+            if work.revives(change), work.version > 0, !isGone {
                 try ChangeNotes.event(db, "revived", of: change, now: now)
             }
             if let version, version > work.version, isNext {
@@ -209,6 +209,7 @@ struct Settling {
                 work.leave(with: change)
             } else {
                 work.accept(change, version: version, raises: raises, isNow: !isRepeated)
+                if isNext, !raises, !isRepeated, let version { work.note(told: version) }
             }
             if held?.presence == .gone { try endLeave(db, work, by: change, named: change.fields.mapValues(\.new)) }
             works[change.record] = work
@@ -229,7 +230,7 @@ struct Settling {
     private func isRevivedSomewhere(
         _ db: Database, _ change: StoredChange, _ version: Int64, _ work: RecordWork
     ) throws -> Bool {
-        guard pass == nil, change.operation == .update, !work.base.isLive, !work.base.isAway, version > work.version,
+        guard pass == nil, work.revives(change), !work.base.isAway, version > work.version,
             let scopes = try Scopes.read(db)
         else { return false }
         // What a full pass did not bring is not dead by anybody's word, and is looked for (``StayedRows``).
@@ -415,6 +416,7 @@ struct Settling {
                 try drop(db, change)
                 try ChangeRows.release(db, blockedBy: change.key)
             }
+            works[record]?.holdTold()
             try works[record]?.writeLog(db)
         }
         if let first = firstAside { try Needs(schema: table.schema).mark(db, after: first) }
@@ -427,7 +429,7 @@ struct Settling {
         for (record, version) in deleted where works[record]?.shown.isLive == false {
             try HeldRecords.forget(db, under: record, upTo: version, table.schema)
         }
-        if !named.isEmpty { try finishNaming(db) }
+        if !named.isEmpty || !namedLate.isEmpty { try finishNaming(db) }
         try ChangeRows.count(db, counted)
         (works, order, counted, firstAside, raised, brought, deleted) = ([:], [], 0, nil, [], [], [])
         (untold, named, namedLate, referredTo) = ([:], [], [:], nil)

@@ -41,7 +41,7 @@ struct StoredRecord: Hashable {
             .execute(arguments: [record.entity, record.id])
     }
 
-    /// `{"deleted":true,"away":true,"fields":{…},"stamps":{…}}`, values in the wire's form.
+    /// `{"deleted":true,"away":true,"told":7,"death":"…","fields":{…},"stamps":{…}}`, values in the wire's form.
     static func encode(_ state: RecordState) throws -> String {
         var writer = JSONWriter()
         writer.beginObject()
@@ -52,6 +52,14 @@ struct StoredRecord: Hashable {
         if state.isAway {
             writer.key("away")
             writer.bool(true)
+        }
+        if state.told > 0 {
+            writer.key("told")
+            writer.int(state.told)
+        }
+        if let death = state.death {
+            writer.key("death")
+            writer.string(death.description)
         }
         writer.key("fields")
         try writer.members(state.fields)
@@ -71,6 +79,8 @@ struct StoredRecord: Hashable {
             switch member {
             case "deleted": state.isLive = try !reader.readBool()
             case "away": state.isAway = try reader.readBool()
+            case "told": if case .int(let version) = try reader.readValue() { state.told = version }
+            case "death": state.death = try Stamp(reader.readString())
             case "fields": if case .object(let fields) = try reader.readValue() { state.fields = fields }
             case "stamps":
                 if case .object(let stamps) = try reader.readValue() {

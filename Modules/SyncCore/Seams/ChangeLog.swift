@@ -198,7 +198,7 @@ public struct SetAsideReason: Sendable, Hashable {
     /// A sentence for people.
     public var message: String
     public var field: String?
-    /// The id of the record that is missing, for `missingReference`.
+    /// The id of the record that is missing, for `missingReference`; of the one that has the server's id here, for `serverIDTaken`.
     public var reference: String?
     /// The HTTP status, where one request carried one change.
     public var status: Int?

@@ -274,6 +274,22 @@ struct FoundLaterBySeedsTests {
         }
     }
 
+    @Test("Seed 2001453: the same for a create over what was dead here before")
+    func forgottenTombstoneOfMadeAnew() async throws {
+        for (version, isThere) in [(5, false), (12, true)] as [(Int64, Bool)] {
+            let f = try Fixture()
+            try await f.applyBoard()
+            try f.sql("DELETE FROM card WHERE id = 'c1'")
+            try await f.settle((try await f.claim().keys[0], .applied(4)))
+            try f.insertCard()
+            let create = try await f.claim()
+            try #require(create.told == ["create card c1"])
+            try await f.settle((create.keys[0], .unanswered))
+            try await settleAfterFullPass(f, [], .applied(version), confirmed: true, isThere: isThere)
+            #expect(try f.hasCard() == isThere)
+        }
+    }
+
     @Test("Seed 3697: a delete is refused that was taken back before: its inverse says what is there, and goes")
     func refusedAfterInverse() async throws {
         let f = try Fixture()
