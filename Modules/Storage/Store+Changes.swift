@@ -47,6 +47,8 @@ extension Store: ChangeLog {
                 // the page of an answer taken that lacks one.
                 if settlement.outcomes.contains(where: \.leavesPageBehind) {
                     try Self.catchUp(db, context.schema, since: settlement.outcomes.compactMap(\.repeatedVersion))
+                } else if let told = settlement.outcomes.compactMap(\.toldVersion).min() {
+                    try Self.note(db, told: told)
                 }
                 let touched = settled.touched + (isRetrying ? try retryHeld(db, now) : [])
                 let told = settlement.outcomes.compactMap(\.record)
@@ -229,8 +231,9 @@ extension Settlement.Outcome {
     }
 
     /// The version of a verdict told once more.
-    fileprivate var repeatedVersion: Int64? {
-        guard isRepeated else { return nil }
+    fileprivate var repeatedVersion: Int64? { isRepeated ? toldVersion : nil }
+
+    fileprivate var toldVersion: Int64? {
         switch kind {
         case .applied(let version, _, _): return version
         case .merged(let record), .conflict(let record, _): return record.version

@@ -99,9 +99,16 @@ extension Store {
         var here = try here(db, Set(scopes.asked.keys.filter(scopes.isFromStart)), schema)
         guard !here.isEmpty else { return false }
         if let since = versions.min() { here = here.mapValues { min($0, since) } }
-        scopes.returning.merge(here) { $1 }
+        scopes.askForLeaves(since: here)
         try scopes.write(db)
         return true
+    }
+
+    /// Where requests carry no pages, roots may begin at 0 through several of them.
+    static func note(_ db: Database, told version: Int64) throws {
+        guard var scopes = try Scopes.read(db), scopes.isAnyFromStart else { return }
+        scopes.note(told: version)
+        try scopes.write(db)
     }
 
     /// Of these roots, those that have rows here which the server knows, or had before they were deleted here, unsent; each with the

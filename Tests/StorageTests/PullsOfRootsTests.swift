@@ -306,6 +306,36 @@ struct PullsOfRootsTests: AskingForRoots {
     }
 
     @Test(
+        "DL-21 seed 2260045 with `--single`: acknowledged and edited before any page of its root came: so is what left it since it was made"
+    )
+    func editedBeforeThePage() async throws {
+        let f = try Fixture()
+        try f.sql("INSERT INTO board (id, name) VALUES ('b3', 'Board')")
+        try f.sql("INSERT INTO list (id, name, idBoard) VALUES ('l3', 'List', 'b3')")
+        try await f.store.setScopes([RecordKey("board", "b3")])
+        let limits = ClaimLimits(maxChanges: 1, merges: false)
+        var claim = try await f.claim(limits)
+        func settle(_ version: Int64) async throws {
+            let outcome = Settlement.Outcome(changeID: claim.keys[0], kind: .applied(version))
+            claim = try await f.store.settle(Settlement(outcomes: [outcome]), claim: limits)
+        }
+        try await settle(5)
+        try await settle(6)
+        // Somebody moves the list away, at 7.
+        try f.sql("UPDATE board SET name = 'Other' WHERE id = 'b3'")
+        try f.sql("UPDATE list SET name = 'Other' WHERE id = 'l3'")
+        claim = try await f.claim(limits)
+        await f.store.prepare(after: claim, limits: limits)
+        try await settle(8)
+        try await settle(9)
+        _ = try await f.store.beginCycle(holder: "next", seconds: 10)
+        #expect(try await page(f, record("board", "b3", 8, ["name": "Other"]), upTo: 10).asksAgain)
+        #expect(try await f.store.position().scopes == ["board:b3": 5])
+        try await page(f, record("list", "l3", 7, [:], .gone), upTo: 10)
+        #expect(try f.int("SELECT count(*) FROM list") == 0)
+    }
+
+    @Test(
         "DL-21 seed 9099: made and sent, a root is asked for before the verdict, which is repeated then: so is what left it since"
     )
     func repeatedBesideThePage() async throws {

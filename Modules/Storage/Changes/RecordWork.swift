@@ -260,12 +260,17 @@ struct RecordWork {
 
     /// A change was decided before earlier ones of its record: what those say of its fields is older, and shows no more.
     private mutating func noteStamps(_ change: StoredChange) {
-        guard changes.contains(where: { $0.position < change.position }) else { return }
-        guard change.operation != .delete else { return base.death = change.stamp }
+        guard change.operation != .delete, changes.contains(where: { $0.position < change.position }) else { return }
         base.stamps[RecordState.life] = change.stamp
         for (name, delta) in change.fields where delta.rule == .lastWriter {  // any order
             base.stamps[name] = delta.stamp ?? change.stamp
         }
+    }
+
+    /// A delete was decided before earlier changes of its record: those bring nothing back.
+    mutating func noteDeath(_ change: StoredChange) {
+        guard change.operation == .delete, changes.contains(where: { $0.position < change.position }) else { return }
+        base.death = change.stamp
     }
 
     /// Whether an earlier change of the record was sent, and has no verdict yet, or was set aside without one. One that was refused is

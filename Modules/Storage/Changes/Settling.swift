@@ -169,6 +169,7 @@ struct Settling {
                     rule: delta?.rule ?? .lastWriter, kind: "overwrote"), of: change, now: now)
         }
         if var work = try takeWork(db, change.record) {
+            work.noteDeath(change)
             // The server's last word of it may wait for its parent: the change was done over that.
             let held = try hasHeld ? HeldRecords.find(db, change.record) : nil
             if let held, held.presence != .gone { work.takeLast(held) }
@@ -241,6 +242,7 @@ struct Settling {
     private mutating func merged(_ db: Database, _ change: StoredChange, _ record: ServerRecord) throws {
         try noteLosers(db, change, record)
         if var work = try takeWork(db, change.record) {
+            work.noteDeath(change)
             if work.base.isAway, try isToKeep(db, record) { work.comeBack() }
             if record.presence == .live, isUntold(change, work) { untold[change.record] = record.version }
             if try isLeftToPass(db, change) {

@@ -15,6 +15,9 @@ struct Scopes: Hashable {
     var returning: [String: Int64] = [:]
     /// How far these have come on their way from 0.
     var caught: [String: Int64] = [:]
+    /// Of roots that begin at 0, the lowest version that a verdict told meanwhile: what was made there may have left since, and later
+    /// verdicts raise what is held past that (seed 2260045).
+    private var told: [String: Int64] = [:]
     /// Rows that stayed for what is unsent, or that a full pass has only a verdict's word of (``StayedRows``).
     var stayed: Set<String> = []
     /// Of these, what stands under roots that are being read once more, and no page has brought yet.
@@ -44,6 +47,7 @@ struct Scopes: Hashable {
         }
         returning = Self.versions(members["returning"]) ?? [:]
         caught = (Self.versions(members["caught"]) ?? [:]).filter { returning[$0.key] != nil }
+        told = Self.versions(members["told"]) ?? [:]
         stayed = Self.names(members["stayed"])
         doubted = Self.names(members["doubted"])
         unknown = Self.names(members["unknown"])
@@ -69,6 +73,8 @@ struct Scopes: Hashable {
         if !left.isEmpty { members["left"] = .object(left.mapValues(FieldValue.int)) }
         if !returning.isEmpty { members["returning"] = .object(returning.mapValues(FieldValue.int)) }
         if !caught.isEmpty { members["caught"] = .object(caught.mapValues(FieldValue.int)) }
+        let told = told.filter { isFromStart($0.key) }
+        if !told.isEmpty { members["told"] = .object(told.mapValues(FieldValue.int)) }
         for (member, names) in [("stayed", stayed), ("doubted", doubted), ("unknown", unknown)] where !names.isEmpty {
             members[member] = .array(names.sorted().map(FieldValue.string))
         }
@@ -136,6 +142,7 @@ struct Scopes: Hashable {
         move(&leaving)
         move(&returning)
         move(&caught)
+        move(&told)
         if var began = open {
             move(&began)
             open = began
@@ -189,6 +196,22 @@ struct Scopes: Hashable {
     /// Whether nothing of a root counts as here, and it is not to be asked what left it.
     func isFromStart(_ name: String) -> Bool { asked[name] ?? 0 == 0 && returning[name] == nil }
 
+    /// Whether any root begins at 0.
+    var isAnyFromStart: Bool { asked.keys.contains(where: isFromStart) }
+
+    /// A verdict told this version before anything of a root that begins at 0 came with a page.
+    mutating func note(told version: Int64) {
+        for name in asked.keys where isFromStart(name) {  // any order
+            told[name] = min(version, told[name] ?? version)
+        }
+    }
+
+    /// These roots are asked what left them since, too.
+    /// - Parameter here: each with the lowest version that is held of its rows.
+    mutating func askForLeaves(since here: [String: Int64]) {
+        returning.merge(here.map { ($0.key, min($0.value, told[$0.key] ?? $0.value)) }) { $1 }
+    }
+
     /// Where the pull under way began, or where each root stands where there is none.
     ///
     /// Never 0 for a root of which something is here: who begins at 0 is not told what left.
@@ -210,7 +233,7 @@ struct Scopes: Hashable {
     mutating func restart() {
         asked = asked.mapValues { _ in 0 }
         leaving = leaving.mapValues { _ in 0 }
-        (returning, caught) = ([:], [:])
+        (returning, caught, told) = ([:], [:], [:])
         (stayed, doubted, unknown) = ([], [], [])
         open = nil
     }

@@ -83,6 +83,8 @@ public enum PlantedBug: String, Sendable, Hashable, CaseIterable {
     case tombstoneTakesQueue
     /// Held versions do not move with what is applied.
     case versionsNotMoved
+    /// Edits that lay aside bring back what was deleted later, and is dead by the server's word.
+    case deathsForgotten
 
     /// A file that was synced takes its own account for another one, and does not open again.
     case fileRefused
@@ -174,6 +176,15 @@ public enum PlantedBug: String, Sendable, Hashable, CaseIterable {
             CREATE TRIGGER IF NOT EXISTS planted AFTER UPDATE OF version ON sync_record WHEN NEW.version > OLD.version
             BEGIN UPDATE sync_record SET version = OLD.version - 1 WHERE entity = NEW.entity AND id = NEW.id; END
             """
+        case .deathsForgotten:
+            ["INSERT", "UPDATE OF base"].map { event in
+                """
+                CREATE TRIGGER IF NOT EXISTS "planted \(event)" AFTER \(event) ON sync_record
+                WHEN NEW.base ->> '$.death' IS NOT NULL
+                BEGIN UPDATE sync_record SET base = json_remove(base, '$.death')
+                  WHERE entity = NEW.entity AND id = NEW.id; END;
+                """
+            }.joined()
         case .fileRefused:
             """
             CREATE TRIGGER IF NOT EXISTS planted AFTER UPDATE OF value ON sync_meta

@@ -94,6 +94,7 @@ extension World {
         devices[index].told.begin(with: nil)
         memories[index].restored()
         vanishings[index].restored()
+        reappearances[index].restored()
         ledgers[index].restored([])
         attempts[index] = nil
     }

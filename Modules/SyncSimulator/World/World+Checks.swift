@@ -53,6 +53,9 @@ extension World {
             isNotHeld($0, by: device, facts, all)
         }
         for key in vanished { record.violate("I11", "device \(index) does not show \(key) any more, for no reason") }
+        for key in reappearances[index].unexplained(facts, ledgers[index], accepted: accepted(by: index)) {
+            record.violate("I6", "device \(index) shows \(key) again, which its app deleted, for no reason")
+        }
         for message in memories[index].falls(facts, isSaved: device.wasSaved) {
             record.violate("I5", "device \(index): \(message)")
         }

@@ -259,6 +259,7 @@ extension World {
         devices[index].told.begin(with: devices[index].facts())
         memories[index].restored()
         vanishings[index].restored()
+        reappearances[index].restored()
         let kept = standAgain(index)
         if let lost = legible.removeValue(forKey: index)?.subtracting(kept), !lost.isEmpty {
             record.violate("PRC-14", "device \(index) did not save \(lost.sorted()), which can be read")
@@ -297,6 +298,7 @@ extension World {
         device.told.begin(with: device.facts())
         memories[index].restored()
         vanishings[index].restored()
+        reappearances[index].restored()
         ledgers[index].restored(standAgain(index))
         record.cover(.deviceRestored)
         record.struck("device restored")

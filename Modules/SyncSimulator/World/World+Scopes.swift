@@ -42,6 +42,7 @@ extension World {
         // It may have gone through also where the device dies over it.
         memories[index].chose()
         vanishings[index].chose()
+        reappearances[index].chose()
         let ids = ids
         var shown = facts.rows.names
         // What it made, and deleted since, its app knows by no other id before the create has a verdict (mixed seed 1020090).

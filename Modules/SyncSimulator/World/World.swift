@@ -20,6 +20,7 @@ final class World {
     var ledgers: [Ledger] = []
     var memories: [Memory] = []
     var vanishings: [Vanishings] = []
+    var reappearances: [Reappearances] = []
     /// Writes of which the app does not know whether they were committed.
     var attempts: [Int: Attempt] = [:]
     var agenda = Agenda()
@@ -175,6 +176,7 @@ final class World {
         ledgers.append(Ledger())
         memories.append(Memory(readsBeside: options.sendsSingly))
         vanishings.append(Vanishings())
+        reappearances.append(Reappearances())
         device.network.onDone = { [unowned self] in self.hint(at: $1, of: $0) }
         device.network.onAnswer = { [unowned self] answer, request, isOvertaken in
             var answer = answer
@@ -187,6 +189,7 @@ final class World {
             let told = answer.results.compactMap(\.verdict.record)
             self.record.told(told)
             self.vanishings[index].heard(told)
+            self.reappearances[index].heard(told)
             let missing = Set(answer.results.lazy.filter(\.isNotFound).map(\.changeID))
             self.vanishings[index].missed(request.changes.lazy.filter { missing.contains($0.id) }.map(\.record))
         }
@@ -437,6 +440,7 @@ final class World {
     private func hears(_ records: [ServerRecord], _ index: Int) {
         record.told(records)
         vanishings[index].heard(records)
+        reappearances[index].heard(records)
         memories[index].read(records)
     }
 

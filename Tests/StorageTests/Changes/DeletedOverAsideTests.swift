@@ -11,8 +11,9 @@ import Testing
 
     private let limits = ClaimLimits(merges: false)
 
+    /// - Parameter isPaged: whether the answer to the delete is lost, and its page comes before the verdict.
     /// - Returns: the edit's key.
-    private func begin(_ f: Fixture, _ aside: Aside) async throws -> String {
+    private func begin(_ f: Fixture, _ aside: Aside, isPaged: Bool = false) async throws -> String {
         try await f.applyBoard()
         try f.sql("UPDATE card SET name = 'Mine' WHERE id = 'c1'")
         let edit = try await f.claim(limits).keys[0]
@@ -21,6 +22,11 @@ import Testing
         try f.sql("DELETE FROM card WHERE id = 'c1'")
         let delete = try await f.claim(limits)
         try #require(delete.told == ["delete card c1"])
+        if isPaged {
+            try await f.settle((delete.keys[0], .unanswered))
+            try await f.apply(record("card", "c1", 12, [:], .deleted))
+            _ = try await f.claim(limits)
+        }
         try await f.settle((delete.keys[0], .applied(12)))
         return edit
     }
@@ -29,10 +35,12 @@ import Testing
         try Fixture(boardSchema(refusal: aside == .kept ? .keep : .revert))
     }
 
-    @Test("its row stays away", arguments: Aside.allCases)
-    func stays(aside: Aside) async throws {
+    @Test(
+        "its row stays away, also where a page told of its death first (seed 2001087)", arguments: Aside.allCases,
+        [false, true])
+    func stays(aside: Aside, isPaged: Bool) async throws {
         let f = try fixture(aside)
-        _ = try await begin(f, aside)
+        _ = try await begin(f, aside, isPaged: isPaged)
         #expect(try !f.hasCard())
         #expect(try await f.store.failures().count == 1)
     }
