@@ -7,14 +7,20 @@ struct RecordState: Hashable {
     /// Of this device's own writes that the server took before earlier ones of theirs were decided: what is older does
     /// not show above them.
     var stamps: [String: Stamp] = [:]
-    /// When this device deleted the record, where the server took that before earlier updates of theirs were decided: those bring nothing
-    /// back (Decision 504).
-    var death: Stamp?
+    /// This device's own delete, where the server took that before earlier updates were decided: those bring nothing back (Decision 504).
+    var death: Death?
     /// The record left this device, and nothing is known of it: only a create, or a page, makes a row of it (Decision 195).
     var isAway = false
     /// The newest version that a verdict told of what this device did, and that is not held since something that was sent before was
     /// undecided then; 0 for none (``RecordWork/holdTold()``).
     var told: Int64 = 0
+
+    /// A delete that was done.
+    struct Death: Hashable {
+        var stamp: Stamp
+        /// What the record came to by it; 0 where the server had nothing of it.
+        var version: Int64
+    }
 
     /// Stands among ``stamps`` for a write of any field, which brings the record back from older deletes.
     static let life = ""
@@ -60,7 +66,7 @@ struct Replay {
     func apply(_ change: StoredChange, to state: inout RecordState) {
         switch change.operation {
         case .update where state.isAway, .delete where state.isAway: return
-        case .update where !state.isLive && state.death ?? change.stamp > change.stamp: return
+        case .update where !state.isLive && state.death?.stamp ?? change.stamp > change.stamp: return
         case .delete:
             if let later = state.stamps[RecordState.life], later > change.stamp { return }
             state.isLive = false

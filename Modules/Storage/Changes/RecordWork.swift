@@ -251,7 +251,7 @@ struct RecordWork {
 
     /// Whether an update brings the record back from the dead: not where it was deleted here later, and that was done.
     func revives(_ change: StoredChange) -> Bool {
-        change.operation == .update && !base.isLive && base.death ?? change.stamp <= change.stamp
+        change.operation == .update && !base.isLive && base.death?.stamp ?? change.stamp <= change.stamp
     }
 
     /// Whether what comes of the change is not for this device to keep: its record left. If it came back, or comes with this very
@@ -267,10 +267,15 @@ struct RecordWork {
         }
     }
 
-    /// A delete was decided before earlier changes of its record: those bring nothing back.
-    mutating func noteDeath(_ change: StoredChange) {
-        guard change.operation == .delete, changes.contains(where: { $0.position < change.position }) else { return }
-        base.death = change.stamp
+    /// A delete was decided before earlier changes of its record: those bring nothing back, but for what was done after it by the server's
+    /// count, whose clock counts where stamps are ahead of it (seed 2101874).
+    mutating func noteDeath(_ change: StoredChange, at version: Int64?, isNow: Bool) {
+        guard change.operation == .delete else {
+            if let death = base.death, isNow || death.version > 0 && version ?? 0 > death.version { base.death = nil }
+            return
+        }
+        guard changes.contains(where: { $0.position < change.position }) else { return }
+        base.death = .init(stamp: change.stamp, version: version ?? 0)
     }
 
     /// Whether an earlier change of the record was sent, and has no verdict yet, or was set aside without one. One that was refused is

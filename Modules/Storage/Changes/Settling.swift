@@ -169,7 +169,7 @@ struct Settling {
                     rule: delta?.rule ?? .lastWriter, kind: "overwrote"), of: change, now: now)
         }
         if var work = try takeWork(db, change.record) {
-            work.noteDeath(change)
+            work.noteDeath(change, at: version, isNow: !isRepeated)
             // The server's last word of it may wait for its parent: the change was done over that.
             let held = try hasHeld ? HeldRecords.find(db, change.record) : nil
             if let held, held.presence != .gone { work.takeLast(held) }
@@ -242,7 +242,9 @@ struct Settling {
     private mutating func merged(_ db: Database, _ change: StoredChange, _ record: ServerRecord) throws {
         try noteLosers(db, change, record)
         if var work = try takeWork(db, change.record) {
-            work.noteDeath(change)
+            if change.operation == .delete, record.presence != .live {
+                work.noteDeath(change, at: record.version, isNow: false)
+            }
             if work.base.isAway, try isToKeep(db, record) { work.comeBack() }
             if record.presence == .live, isUntold(change, work) { untold[change.record] = record.version }
             if try isLeftToPass(db, change) {

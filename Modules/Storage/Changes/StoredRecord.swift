@@ -41,7 +41,7 @@ struct StoredRecord: Hashable {
             .execute(arguments: [record.entity, record.id])
     }
 
-    /// `{"deleted":true,"away":true,"told":7,"death":"…","fields":{…},"stamps":{…}}`, values in the wire's form.
+    /// `{"deleted":true,"away":true,"told":7,"death":"…","died":7,"fields":{…},"stamps":{…}}`, values in the wire's form.
     static func encode(_ state: RecordState) throws -> String {
         var writer = JSONWriter()
         writer.beginObject()
@@ -59,7 +59,11 @@ struct StoredRecord: Hashable {
         }
         if let death = state.death {
             writer.key("death")
-            writer.string(death.description)
+            writer.string(death.stamp.description)
+            if death.version > 0 {
+                writer.key("died")
+                writer.int(death.version)
+            }
         }
         writer.key("fields")
         try writer.members(state.fields)
@@ -80,7 +84,8 @@ struct StoredRecord: Hashable {
             case "deleted": state.isLive = try !reader.readBool()
             case "away": state.isAway = try reader.readBool()
             case "told": if case .int(let version) = try reader.readValue() { state.told = version }
-            case "death": state.death = try Stamp(reader.readString())
+            case "death": state.death = try Stamp(reader.readString()).map { .init(stamp: $0, version: 0) }
+            case "died": if case .int(let version) = try reader.readValue() { state.death?.version = version }
             case "fields": if case .object(let fields) = try reader.readValue() { state.fields = fields }
             case "stamps":
                 if case .object(let stamps) = try reader.readValue() {

@@ -209,7 +209,7 @@ struct Scopes: Hashable {
     /// These roots are asked what left them since, too.
     /// - Parameter here: each with the lowest version that is held of its rows.
     mutating func askForLeaves(since here: [String: Int64]) {
-        returning.merge(here.map { ($0.key, min($0.value, told[$0.key] ?? $0.value)) }) { $1 }
+        for (name, version) in here { returning[name] = min(version, told[name] ?? version) }  // any order
     }
 
     /// Where the pull under way began, or where each root stands where there is none.

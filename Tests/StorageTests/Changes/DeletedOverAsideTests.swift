@@ -70,6 +70,19 @@ import Testing
         try await f.drain()
     }
 
+    @Test(
+        "the edit goes again, and is done after the delete, since both are ahead of the server's clock: it brings it back (seed 2101874)",
+        arguments: Aside.allCases, [true, false])
+    func againLater(aside: Aside, isRepeated: Bool) async throws {
+        let f = try fixture(aside)
+        _ = try await f.store.retry(try await begin(f, aside))
+        let key = try await f.claim(limits).keys[0]
+        let outcome = Settlement.Outcome(changeID: key, kind: .applied(14), isRepeated: isRepeated)
+        _ = try await f.store.settle(Settlement(outcomes: [outcome]), claim: nil)
+        #expect(try f.card("name") == "Mine")
+        #expect(try f.int("SELECT count(*) FROM sync_event WHERE kind = 'revived'") == 1)
+    }
+
     @Test("the edit is given up: nothing is left of it", arguments: Aside.allCases)
     func givenUp(aside: Aside) async throws {
         let f = try fixture(aside)
