@@ -11,6 +11,9 @@ extension Verdict {
 }
 
 extension ChangeResult {
+    /// Whether a change was done to nothing: the server has no version for it.
+    var isOfNothing: Bool { if case .applied(nil, _, _) = verdict { true } else { false } }
+
     /// Whether the server says that there is no such record.
     var isNotFound: Bool { if case .rejected(let rejection) = verdict { rejection.code == .notFound } else { false } }
 }

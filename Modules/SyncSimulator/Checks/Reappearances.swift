@@ -28,6 +28,10 @@ struct Reappearances {
         for record in records where record.presence == .live { told.insert(record.key) }
     }
 
+    /// Deletes of these records found nothing: whether that was of now, or of long ago, only a page tells, and until then a record that
+    /// is held shows (seed 2560017 with `--single`).
+    mutating func foundNothing(of records: some Sequence<RecordKey>) { told.formUnion(records) }
+
     /// Records that are back since the last look although the last that the app did was to delete them, and the server did that.
     /// - Parameter accepted: keys that the server has done or merged, and that this device heard of.
     mutating func unexplained(_ facts: DeviceFacts, _ ledger: Ledger, accepted: Set<String>) -> [RecordKey] {
