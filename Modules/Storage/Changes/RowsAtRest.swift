@@ -14,6 +14,7 @@ struct RowsAtRest {
         let ranks = Dictionary(uniqueKeysWithValues: table.schema.entities.enumerated().map { ($1.name, $0) })
         let ordered = works.sorted { ranks[$0.record.entity, default: 0] < ranks[$1.record.entity, default: 0] }
         let hasHeld = try !HeldRecords.isEmpty(db)
+        let atWork = Dictionary(uniqueKeysWithValues: works.map { ($0.record, $0) })
         var touched: [RecordKey] = []
         var open = ordered.filter(\.shown.isLive)
         while !open.isEmpty {
@@ -33,14 +34,14 @@ struct RowsAtRest {
                 for work in waiting {
                     let reason: ChangeTable.HoldReason = try isStray(db, work) ? .strayed : .missingParent
                     try hold(db, work, work.base.isLive ? reason : .unsentUnder)
-                    if work.isTaken, work.changes.isEmpty { try hide(db, work, &touched) }
+                    if work.isTaken, work.changes.isEmpty { try hide(db, work, atWork, &touched) }
                 }
                 break
             }
             open = waiting
         }
         for work in ordered.reversed() where !work.shown.isLive && work.row != nil {
-            try remove(db, work, &touched)
+            try remove(db, work, atWork, &touched)
         }
         if hasHeld { for work in ordered where work.isOver { try forgetOlder(db, work) } }
         return touched
@@ -119,7 +120,9 @@ struct RowsAtRest {
     }
 
     /// Takes a row away with what is under it, unless something there has unsent changes.
-    private func remove(_ db: Database, _ work: RecordWork, _ touched: inout [RecordKey]) throws {
+    private func remove(
+        _ db: Database, _ work: RecordWork, _ atWork: [RecordKey: RecordWork], _ touched: inout [RecordKey]
+    ) throws {
         let family = Family(schema: table.schema)
         guard try !family.hasUnsent(db, under: work.record) else {
             // The row stays for them, and shows nothing that was taken back (seed 50668).
@@ -128,7 +131,7 @@ struct RowsAtRest {
             }
             return try hold(db, work, .unsentUnder)
         }
-        let below = try family.known(db, under: work.record)
+        let below = try family.known(db, under: work.record, atWork: atWork)
         try RowWriter.applying(db) { touched += try family.removeRows(db, under: work.record) }
         if try work.writeRow(db) { touched.append(work.record) }
         // Nobody said that these are dead: each waits for its own tombstone, or for its parent to come back.
@@ -136,10 +139,12 @@ struct RowsAtRest {
     }
 
     /// The create that the row shows was given up, and the server's record of that id does not show before its parent is here.
-    private func hide(_ db: Database, _ work: RecordWork, _ touched: inout [RecordKey]) throws {
+    private func hide(
+        _ db: Database, _ work: RecordWork, _ atWork: [RecordKey: RecordWork], _ touched: inout [RecordKey]
+    ) throws {
         let family = Family(schema: table.schema)
         guard try !family.hasUnsent(db, under: work.record) else { return }
-        let below = try family.known(db, under: work.record)
+        let below = try family.known(db, under: work.record, atWork: atWork)
         try RowWriter.applying(db) {
             touched += try family.removeRows(db, under: work.record)
             if try RowWriter(work.entity).delete(db, work.record.id) { touched.append(work.record) }
@@ -184,7 +189,11 @@ struct Family {
     ///
     /// What a full pass has not brought yet is none of it: it comes again, or is not there any more. Nor is what is held already: that
     /// is the server's word, and the row may still show a change that was given up (seed 2798).
-    func known(_ db: Database, under record: RecordKey, but others: Set<RecordKey> = []) throws -> [ServerRecord] {
+    /// - Parameter atWork: of these, rows say nothing yet: the base does (seed 2600118).
+    func known(
+        _ db: Database, under record: RecordKey, but others: Set<RecordKey> = [],
+        atWork: [RecordKey: RecordWork] = [:]
+    ) throws -> [ServerRecord] {
         let below = try below(db, record)
         guard !below.isEmpty else { return [] }
         let pass = try PassState.read(db)
@@ -193,7 +202,7 @@ struct Family {
             guard !others.contains(child), let entity = schema[child.entity],
                 let stored = try StoredRecord.read(db, child), stored.version > 0, stored.base?.isLive != false,
                 try !pass.isNew(db, child), try !hasHeld || HeldRecords.version(db, child) ?? 0 < stored.version,
-                let fields = try RowWriter(entity).read(db, child.id)
+                let fields = try atWork[child]?.base.fields ?? RowWriter(entity).read(db, child.id)
             else { return nil }
             return ServerRecord(
                 key: child, version: stored.version, fields: fields.merging(stored.extra) { declared, _ in declared })

@@ -4,6 +4,35 @@ import Testing
 
 /// What long runs of the simulator found, told by situation.
 @Suite struct FoundInCampaignsTests {
+    @Test("Seed 2600118: what waits for its parent is the server's word, not what was given up with the list above it")
+    func givenUpUnderTaken() async throws {
+        let f = try Fixture()
+        try await f.apply(record("board", "b1", 1, ["name": "Board"]), record("board", "b2", 2, ["name": "Other"]))
+        try f.sql("INSERT INTO list (id, name, idBoard, pos) VALUES ('l2', 'Mine', 'b2', 1)")
+        try f.insertCard("c9", name: "Mine", list: "l2")
+        let limits = ClaimLimits(maxChanges: 1, merges: false)
+        let create = try await f.claim(limits).keys[0]
+        try await f.settle((create, .refused("idTaken")))
+        // Somebody else has both ids.
+        try await f.apply(
+            record("list", "l1", 3, ["name": "Theirs", "idBoard": "b1"]),
+            record("list", "l2", 4, ["name": "Theirs", "idBoard": "b1"]),
+            record("card", "c9", 5, ["name": "Theirs", "idList": "l1"]))
+        try #require(try f.card("name", "c9") == "Mine")
+        try f.sql("DELETE FROM list WHERE id = 'l1'")
+        try f.sql("DELETE FROM board WHERE id = 'b1'")
+        _ = try await f.store.discard(create)
+        let held = "SELECT record ->> '$.fields.name' FROM sync_held WHERE id = 'c9'"
+        #expect(try f.text(held) == "Theirs")
+        // Both deletes are refused.
+        let deletes = try await f.claim()
+        try #require(deletes.told == ["delete list l1", "delete board b1"])
+        try await f.settle((deletes.keys[0], .refused()), (deletes.keys[1], .refused()))
+        #expect(try f.card("name", "c9") == "Theirs")
+        #expect(try f.card("idList", "c9") == "l1")
+        #expect(try f.int("SELECT count(*) FROM sync_held") == 0)
+    }
+
     @Test(
         "Seed 26201: a set that a create named without a value has none again once the unions behind it are refused, told by a page or not"
     )
