@@ -50,9 +50,7 @@ extension Store {
     private func look(after changeID: String, _ limits: ClaimLimits) throws -> TurnAhead? {
         let (turn, generation) = (SingleTurn(table: context.changes), leaseGeneration)
         return try database.writeWithoutTransaction { db in
-            // What a verdict tells beside a root that begins at 0 is noted with it.
-            guard try Scopes.read(db)?.isAnyFromStart != true else { return nil }
-            return try turn.lookAhead(db, changeID, limits, generation: generation)
+            try turn.lookAhead(db, changeID, limits, generation: generation)
                 .map { TurnAhead(found: $0.found, limits: limits, file: $0.file, generation: generation) }
         }
     }

@@ -47,8 +47,6 @@ extension Store: ChangeLog {
                 // the page of an answer taken that lacks one.
                 if settlement.outcomes.contains(where: \.leavesPageBehind) {
                     try Self.catchUp(db, context.schema, since: settlement.outcomes.compactMap(\.repeatedVersion))
-                } else if let told = settlement.outcomes.compactMap(\.toldVersion).min() {
-                    try Self.note(db, told: told)
                 }
                 let touched = settled.touched + (isRetrying ? try retryHeld(db, now) : [])
                 let told = settlement.outcomes.compactMap(\.record)
@@ -231,9 +229,8 @@ extension Settlement.Outcome {
     }
 
     /// The version of a verdict told once more.
-    fileprivate var repeatedVersion: Int64? { isRepeated ? toldVersion : nil }
-
-    fileprivate var toldVersion: Int64? {
+    fileprivate var repeatedVersion: Int64? {
+        guard isRepeated else { return nil }
         switch kind {
         case .applied(let version, _, _): return version
         case .merged(let record), .conflict(let record, _): return record.version

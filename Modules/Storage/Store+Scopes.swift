@@ -104,13 +104,6 @@ extension Store {
         return true
     }
 
-    /// Where requests carry no pages, roots may begin at 0 through several of them.
-    static func note(_ db: Database, told version: Int64) throws {
-        guard var scopes = try Scopes.read(db), scopes.isAnyFromStart else { return }
-        scopes.note(told: version)
-        try scopes.write(db)
-    }
-
     /// Of these roots, those that have rows here which the server knows, or had before they were deleted here, unsent; each with the
     /// lowest version of them.
     private static func here(_ db: Database, _ names: Set<String>, _ schema: Schema) throws -> [String: Int64] {

@@ -55,6 +55,7 @@ struct ChangeTable: Sendable {
         try settling.finish(db)
         // Only now: a create that was done just now is known by a version above all that was held.
         try Meta.raise(db, .highest, to: settlement.outcomes.compactMap(\.kind.version).max())
+        if let told = settlement.outcomes.compactMap(\.kind.version).min() { try Scopes.note(db, told: told) }
         try markWaiting(db)
         var changes: [QueuedChange] = []
         let behind = try limits == nil ? nil : underWay.flatMap { try Claiming.Behind(db, $0) }

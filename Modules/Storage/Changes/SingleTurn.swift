@@ -174,6 +174,9 @@ struct SingleTurn {
           OR EXISTS (SELECT 1 FROM sync_held) OR EXISTS (SELECT 1 FROM sync_draft)
           OR (SELECT count(*) FROM sync_change WHERE state <> 0) <> 1
           OR EXISTS (SELECT 1 FROM sync_change INDEXED BY sync_change_successor WHERE sequence <> position)
+          OR EXISTS (
+            SELECT 1 FROM sync_meta, json_each(sync_meta.value, '$.asked') AS root
+            WHERE sync_meta.key = '\(Meta.Key.scopes.rawValue)' AND root.value = 0)
           \(more)
         FROM sync_clock AS clock LEFT JOIN sync_record AS held ON held.entity = ?1 AND held.id = ?2
         WHERE clock.one = 1

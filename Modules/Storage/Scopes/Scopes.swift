@@ -196,14 +196,15 @@ struct Scopes: Hashable {
     /// Whether nothing of a root counts as here, and it is not to be asked what left it.
     func isFromStart(_ name: String) -> Bool { asked[name] ?? 0 == 0 && returning[name] == nil }
 
-    /// Whether any root begins at 0.
-    var isAnyFromStart: Bool { asked.keys.contains(where: isFromStart) }
-
-    /// A verdict told this version before anything of a root that begins at 0 came with a page.
-    mutating func note(told version: Int64) {
-        for name in asked.keys where isFromStart(name) {  // any order
-            told[name] = min(version, told[name] ?? version)
+    /// A verdict told this version before anything of a root that begins at 0 came with a page: where requests carry none, that may be so
+    /// through several of them.
+    static func note(_ db: Database, told version: Int64) throws {
+        guard var scopes = try read(db) else { return }
+        let before = scopes
+        for name in scopes.asked.keys where scopes.isFromStart(name) {  // any order
+            scopes.told[name] = min(version, scopes.told[name] ?? version)
         }
+        if scopes != before { try scopes.write(db) }
     }
 
     /// These roots are asked what left them since, too.
