@@ -56,7 +56,7 @@ import Testing
             ["--server"], ["--server", "--readers"], ["--server", "mine"], ["--bug"], ["--bug", "--list"],
             ["--bug", "none"], ["--plant", "none"], ["--folder"], ["--folder", "--list"], ["--trace"],
             ["--shrink", "x"],
-            ["--capture"], ["--capture", "none"], ["--nothing"], ["5"],
+            ["--capture"], ["--capture", "none"], ["--bias"], ["--bias", "none"], ["--nothing"], ["5"],
         ])
     func mistakes(line: [String]) {
         #expect(throws: Arguments.Mistake.self) { try Arguments(line) }

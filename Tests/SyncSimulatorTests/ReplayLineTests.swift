@@ -31,12 +31,13 @@ import Testing
         all.hasDrafts = true
         all.hasConditions = true
         all.waitsForSettled = true
+        all.bias = .churn
         all.readsByWriter = false
         let replay = ReplayLine(program: "simulate", folder: "/tmp/a folder")
         let line = replay.trace(7, all)
         #expect(
             line == "simulate --trace 7 --without-steps 2,9 --without-faults 4 --bug newKeyOnRetry --server reference"
-                + " --capture mixed --server-ids --single --roots --damage --drafts --conditions --settled --readers"
+                + " --capture mixed --server-ids --single --roots --damage --drafts --conditions --settled --bias churn --readers"
                 + " --folder '/tmp/a folder'")
         let words = line.replacingOccurrences(of: "'/tmp/a folder'", with: "/tmp/a\u{0}folder").split(separator: " ")
         let heard = try Arguments(words.dropFirst().map { $0.replacingOccurrences(of: "\u{0}", with: " ") })

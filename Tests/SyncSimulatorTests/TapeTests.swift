@@ -40,6 +40,33 @@ import Testing
         #expect(swarm.contains(0) && swarm.contains { $0 > 0.1 })
     }
 
+    @Test("Seeds with a bias have more of what it names, on both tapes")
+    func bias() {
+        func shares(_ bias: TapeBias?) -> (retries: Double, remakes: Double, refusals: Double) {
+            var (steps, retries, remakes, requests, refusals) = (0, 0, 0, 0, 0)
+            for seed in 1...40 as ClosedRange<UInt64> {
+                let workload = WorkloadTape(seed: seed, bias: bias)
+                for step in workload.steps {
+                    steps += 1
+                    if case .retry = step.action { retries += 1 }
+                    if case .remake = step.action { remakes += 1 }
+                }
+                let tape = FaultTape(
+                    seed: seed, devices: workload.devices, duration: workload.duration, bias: bias)
+                for case .request(_, _, let fault) in tape.entries.map(\.fault) {
+                    requests += 1
+                    if case .status(413, _) = fault { refusals += 1 }
+                }
+            }
+            return (
+                Double(retries) / Double(steps), Double(remakes) / Double(steps), Double(refusals) / Double(requests)
+            )
+        }
+        let (usual, asides, churn) = (shares(nil), shares(.asides), shares(.churn))
+        #expect(asides.retries > usual.retries * 2 && asides.refusals > usual.refusals * 3)
+        #expect(churn.remakes > usual.remakes * 2)
+    }
+
     @Test("A mistake about two processes is looked for in seeds that have them")
     func canShow() {
         func seeds(_ bug: PlantedBug) -> [UInt64] { (1...1_000).filter { bug.canShow(in: $0) } }

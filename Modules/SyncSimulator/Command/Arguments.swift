@@ -32,6 +32,7 @@ struct Arguments {
     private var waitsForSettled = false
     private var hasHandlers = false
     private var makesIDs = false
+    private var bias: TapeBias?
     private var readsByWriter = true
 
     struct Mistake: Error, CustomStringConvertible {
@@ -56,6 +57,7 @@ struct Arguments {
                          [--drafts]                      users hold records back for a while
                          [--conditions]                  users want a network that costs nothing, or power
                          [--settled]                     apps wait for what they wrote to be settled
+                         [--bias asides|churn]           more is set aside and tried again, or made anew, moved and deleted
         simulate --plant [NAME] [--seeds N] [--from S]   plants bugs and looks whether they are found
         """
 
@@ -135,6 +137,12 @@ struct Arguments {
                     throw Mistake(description: "--capture wants \(what)\n\(Self.usage)")
                 }
                 capture = known
+            case "--bias":
+                let what = "asides or churn"
+                guard let known = TapeBias(rawValue: try word("--bias", what)) else {
+                    throw Mistake(description: "--bias wants \(what)\n\(Self.usage)")
+                }
+                bias = known
             case "--bug": bug = try planted(try word("--bug", "the name of one"))
             case "--plant":
                 plants = true
@@ -177,6 +185,7 @@ struct Arguments {
         options.hasDrafts = hasDrafts
         options.hasConditions = hasConditions
         options.waitsForSettled = waitsForSettled
+        options.bias = bias
         return options
     }
 }

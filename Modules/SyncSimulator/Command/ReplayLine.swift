@@ -36,6 +36,7 @@ struct ReplayLine {
         if options.hasDrafts { words.append("--drafts") }
         if options.hasConditions { words.append("--conditions") }
         if options.waitsForSettled { words.append("--settled") }
+        if let bias = options.bias { words += ["--bias", bias.rawValue] }
         if !options.readsByWriter { words.append("--readers") }
         if let folder { words += ["--folder", Self.quoted(folder)] }
         return words.joined(separator: " ")

@@ -18,10 +18,10 @@ public enum Shrinker {
         guard let invariant = try violated(options).first else { return options }
         var best = options
         var left = tries
-        let workload = WorkloadTape(seed: seed)
+        let workload = WorkloadTape(seed: seed, bias: options.bias)
         let faults = FaultTape(
             seed: seed, devices: workload.devices, duration: workload.duration, movesMuch: options.movesMuch,
-            damagesFiles: options.damagesFiles)
+            damagesFiles: options.damagesFiles, bias: options.bias)
 
         func fails(_ candidate: SimulationOptions) throws -> Bool {
             guard left > 0 else { return false }

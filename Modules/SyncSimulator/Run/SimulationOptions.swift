@@ -41,6 +41,8 @@ public struct SimulationOptions: Sendable {
     var waitsForSettled = false
     /// Whether devices' files are damaged while nobody has them open.
     var damagesFiles = false
+    /// What the seeds have more of than usual.
+    var bias: TapeBias?
     /// The devices' engines read over the connection that they write with (Decision 180).
     var readsByWriter = true
     /// What the devices' app declares, and what an app declares that is one version behind.

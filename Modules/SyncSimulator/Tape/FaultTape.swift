@@ -130,16 +130,18 @@ public struct FaultTape: Sendable {
     /// - Parameters:
     ///   - movesMuch: devices hold parts of the account in each seed, and much is moved between them.
     ///   - damagesFiles: most devices' files are damaged.
+    ///   - bias: what requests meet more often than usual.
     public init(
-        seed: UInt64, devices: Int, duration: Int64, movesMuch: Bool = false, damagesFiles: Bool = false
+        seed: UInt64, devices: Int, duration: Int64, movesMuch: Bool = false, damagesFiles: Bool = false,
+        bias: TapeBias? = nil
     ) {
         var chance = SeededGenerator(seed: seed, .faults)
         var faults: [Fault] = []
         let requestRate = [0, 0.1, 0.25, 0.5][chance.below(4)]
-        let menu = Self.requestMenu(&chance)
+        let menu = Self.requestMenu(&chance) + (bias?.faults ?? [])
         for device in 0..<devices {
             for number in 0..<150 where chance.chance(requestRate) {
-                faults.append(.request(device: device, number: number, Self.requestFault(&chance, menu)))
+                faults.append(.request(device: device, number: number, Self.requestFault(&chance, menu, bias)))
             }
             faults += Self.deviceFaults(device, &chance)
         }
@@ -171,14 +173,16 @@ public struct FaultTape: Sendable {
         return menu.isEmpty ? all : menu
     }
 
-    private static func requestFault(_ chance: inout SeededGenerator, _ menu: [Int]) -> RequestFault {
+    private static func requestFault(
+        _ chance: inout SeededGenerator, _ menu: [Int], _ bias: TapeBias?
+    ) -> RequestFault {
         switch chance.pick(menu) {
         case 0: return .latency(there: Int64(chance.below(3_000)), back: Int64(chance.below(3_000)))
         case 1: return .lostRequest
         case 2, 3: return .lostAnswer
         case 4: return chance.chance(0.5) ? .duplicated : .replayedLater(Int64(chance.below(60_000)))
         case 5:
-            let status = chance.pick([503, 500, 429, 408, 502, 413, 400, 404])
+            let status = chance.pick(bias?.statuses ?? [503, 500, 429, 408, 502, 413, 400, 404])
             return .status(status, retryAfter: chance.chance(0.3) ? Double(chance.below(30)) : nil)
         case 6: return .missingVerdicts(chance.next())
         case 7, 8: return .shortPage(1 + chance.below(4))

@@ -40,7 +40,8 @@ public struct WorkloadTape: Sendable {
     ///
     /// Devices are down, or have nothing that a step could be done to, so it takes more steps than writes: those that
     /// are due after ``duration`` are there for the seeds in which too little came of the others.
-    public init(seed: UInt64) {
+    /// - Parameter bias: what users do more often than usual.
+    public init(seed: UInt64, bias: TapeBias? = nil) {
         var chance = SeededGenerator(seed: seed, .workload)
         let devices = Self.devices(&chance)
         // A little more than a seed needs to count; now and then a world that grows.
@@ -49,7 +50,8 @@ public struct WorkloadTape: Sendable {
         let duration = Int64(20_000 + chance.below(4) * 90_000)
         // Few records make conflicts, many make pages.
         let heat = 0.2 + chance.unit() * 0.7
-        let weights = seed >= Self.firstOfSwarm ? Self.drawn(&chance) : Self.usual
+        let usual = bias?.weights ?? Self.usual
+        let weights = seed >= Self.firstOfSwarm ? Self.drawn(usual, &chance) : usual
         var times = (0..<count).map { _ in Int64(chance.below(Int(duration))) }
         times.sort()
         let spacing = max(duration / Int64(count), 1_000)
@@ -86,7 +88,7 @@ public struct WorkloadTape: Sendable {
     private static let usual = [3, 24, 40, 6, 5, 7, 2, 5, 3, 3, 2]
 
     /// Some of the usual are left out, some come several times as often: what is rare meets what is rare.
-    private static func drawn(_ chance: inout SeededGenerator) -> [Int] {
+    private static func drawn(_ usual: [Int], _ chance: inout SeededGenerator) -> [Int] {
         usual.enumerated().map { place, weight in
             switch place {
             case 1, 2: weight / chance.pick([1, 1, 2, 4])

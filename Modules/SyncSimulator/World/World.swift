@@ -60,10 +60,10 @@ final class World {
     private var unopened: Set<Int> = []
 
     init(seed: UInt64, options: SimulationOptions) throws {
-        workload = WorkloadTape(seed: seed)
+        workload = WorkloadTape(seed: seed, bias: options.bias)
         faults = FaultTape(
             seed: seed, devices: workload.devices, duration: workload.duration, movesMuch: options.movesMuch,
-            damagesFiles: options.damagesFiles)
+            damagesFiles: options.damagesFiles, bias: options.bias)
         var options = options.varied(by: seed, choosesRoots: faults.choosesRoots)
         // Which reads come to the disk depends on who reads.
         if faults.hasFailingDisks { options.readsByWriter = true }
