@@ -31,6 +31,8 @@ struct RecordWork {
     private(set) var isTaken = false
     /// Whether the base is what the server said of the record as a whole, taken here.
     private var hasTaken = false
+    /// Whether nothing was known of the record but what waited, and that was taken: no mark of a full pass stands with it yet.
+    private(set) var isFirstHeld = false
     /// Changes that came to nothing when another was taken out: the caller takes them out of the queue.
     private(set) var emptied: [StoredChange] = []
 
@@ -61,6 +63,7 @@ struct RecordWork {
             held.version > 0, work.take(held)
         {
             work.wasLive = true
+            work.isFirstHeld = stored == nil
         }
         work.isTaken = row != nil && work.base.isLive && changes.first?.operation == .create
         return work
@@ -125,7 +128,7 @@ struct RecordWork {
     /// told of its change only; the page that came with it tells of all before it, too (seed 97560).
     mutating func takeLast(_ held: ServerRecord) {
         let isOfVersion = held.version == version && version > 0 && held.presence == .live
-        if held.version > version || isOfVersion { _ = take(held) }
+        if held.version > version || isOfVersion, take(held), before == nil { isFirstHeld = true }
     }
 
     /// Whether what waits of the record may say what the base does not.

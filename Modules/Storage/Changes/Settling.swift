@@ -423,6 +423,7 @@ struct Settling {
             works[record]?.holdTold()
             try works[record]?.writeLog(db)
         }
+        try markHeld(db)
         if let first = firstAside { try Needs(schema: table.schema).mark(db, after: first) }
         let moved = try markBrought(db)
         if !order.isEmpty { try StayedRows.noteDecided(db, moved) }
@@ -437,6 +438,15 @@ struct Settling {
         try ChangeRows.count(db, counted)
         (works, order, counted, firstAside, raised, brought, deleted) = ([:], [], 0, nil, [], [], [])
         (untold, named, namedLate, referredTo) = ([:], [], [:], nil)
+    }
+
+    /// In a full pass, what waited was brought by it: what came before the pass waits no more (seed 2600897).
+    private func markHeld(_ db: Database) throws {
+        let held = order.filter { works[$0]?.isFirstHeld == true && works[$0]?.version ?? 0 > 0 }
+        guard !held.isEmpty else { return }
+        let pass = try PassState.read(db)
+        guard pass.isRunning else { return }
+        for record in held { try pass.mark(db, record) }
     }
 
     /// In a full pass, what the server has just acknowledged is as good as brought by it: its page may leave out a

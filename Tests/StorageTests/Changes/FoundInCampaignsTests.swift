@@ -4,6 +4,43 @@ import Testing
 
 /// What long runs of the simulator found, told by situation.
 @Suite struct FoundInCampaignsTests {
+    @Test(
+        "Seed 2600897 with `--bias churn`: what a pass over another history brought, and what waited for its parent then, is there in the end",
+        arguments: [true, false])
+    func waitedInPass(isMerged: Bool) async throws {
+        let f = try Fixture()
+        try await f.applyBoard()
+        try f.insertCard("n")
+        let create = try await f.claim().keys[0]
+        try await f.settle((create, .unanswered))
+        try f.sql("DELETE FROM card")
+        try f.sql("DELETE FROM list WHERE id = 'l1'")
+        try await f.store.beginFullPass(epoch: "e-2")
+        let board = record("board", "b1", 1, ["name": "Board"])
+        let list = record("list", "l1", 2, ["name": "List", "idBoard": "b1", "pos": 1.0])
+        let card = record("card", "n", 5, ["name": "Theirs", "idList": "l1", "pos": 1.0])
+        _ = try await f.store.apply(
+            PageSlice(records: [board, list, card], from: 0, checkpoint: 5, epoch: "e-2", hasMore: true))
+        try #require(try f.int("SELECT version FROM sync_held WHERE id = 'n'") == 5)
+        let claim = try await f.claim()
+        func key(_ told: String) throws -> String {
+            claim.keys[try #require(claim.told.firstIndex(of: told))]
+        }
+        var outcomes = [
+            Settlement.Outcome(changeID: create, kind: .applied(4), isRepeated: true),
+            .init(changeID: try key("delete list l1"), kind: .merged(list)),
+        ]
+        if isMerged { outcomes.append(.init(changeID: try key("delete card n"), kind: .merged(card))) }
+        if !isMerged { outcomes.append(.init(changeID: try key("delete card n"), kind: .refused("forbidden"))) }
+        _ = try await f.store.settle(Settlement(outcomes: outcomes), claim: nil)
+        #expect(try f.card("name", "n") == "Theirs")
+        _ = try await f.store.apply(PageSlice(records: [], from: 5, checkpoint: 9, epoch: "e-2"))
+        _ = try await f.store.endFullPass(confirmed: true)
+        #expect(try f.card("name", "n") == "Theirs")
+        #expect(try f.int("SELECT version FROM sync_record WHERE id = 'n'") == 5)
+        #expect(try f.int("SELECT count(*) FROM sync_conflict WHERE kind = 'lostByServer' AND id = 'n'") == 0)
+    }
+
     @Test("Seed 2600118: what waits for its parent is the server's word, not what was given up with the list above it")
     func givenUpUnderTaken() async throws {
         let f = try Fixture()
