@@ -64,7 +64,7 @@ import Testing
             try found { _, reappearances, _ in
                 reappearances.heard([ServerRecord(key: card, version: 3)])
             }.isEmpty)
-        #expect(try found { _, reappearances, _ in reappearances.foundNothing(of: [card]) }.isEmpty)
+        #expect(try found { _, reappearances, _ in reappearances.leftOpen(of: [card]) }.isEmpty)
         #expect(try found { bench, _, key in bench.ledger.set(.undone, for: [key]) }.isEmpty)
         #expect(
             try found { bench, _, _ in

@@ -11,8 +11,14 @@ extension Verdict {
 }
 
 extension ChangeResult {
-    /// Whether a change was done to nothing: the server has no version for it.
-    var isOfNothing: Bool { if case .applied(nil, _, _) = verdict { true } else { false } }
+    /// Whether the server does not say what the record came to: the change was done to nothing, or was decided once, nobody knows how.
+    var leavesOpen: Bool {
+        switch verdict {
+        case .applied(let version, _, _): version == nil
+        case .rejected(let rejection): rejection.code == .expired || rejection.code == .keyReused
+        default: false
+        }
+    }
 
     /// Whether the server says that there is no such record.
     var isNotFound: Bool { if case .rejected(let rejection) = verdict { rejection.code == .notFound } else { false } }

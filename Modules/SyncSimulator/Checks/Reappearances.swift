@@ -28,9 +28,9 @@ struct Reappearances {
         for record in records where record.presence == .live { told.insert(record.key) }
     }
 
-    /// Deletes of these records found nothing: whether that was of now, or of long ago, only a page tells, and until then a record that
-    /// is held shows (seed 2560017 with `--single`).
-    mutating func foundNothing(of records: some Sequence<RecordKey>) { told.formUnion(records) }
+    /// Deletes of these records found nothing, whether now or long ago, or were decided nobody knows how: only a page tells, and until then
+    /// a record that is held shows (seeds 2560017 with `--single`, and 400070 with `--server-ids --roots --bias asides`).
+    mutating func leftOpen(of records: some Sequence<RecordKey>) { told.formUnion(records) }
 
     /// Records that are back since the last look although the last that the app did was to delete them, and the server did that.
     /// - Parameter accepted: keys that the server has done or merged, and that this device heard of.

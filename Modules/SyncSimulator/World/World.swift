@@ -190,9 +190,9 @@ final class World {
             self.record.told(told)
             self.vanishings[index].heard(told)
             self.reappearances[index].heard(told)
-            let vain = Set(answer.results.lazy.filter(\.isOfNothing).map(\.changeID))
-            self.reappearances[index].foundNothing(
-                of: request.changes.lazy.filter { vain.contains($0.id) }.map(\.record))
+            let open = Set(answer.results.lazy.filter(\.leavesOpen).map(\.changeID))
+            self.reappearances[index].leftOpen(
+                of: request.changes.lazy.filter { open.contains($0.id) }.map(\.record))
             let missing = Set(answer.results.lazy.filter(\.isNotFound).map(\.changeID))
             self.vanishings[index].missed(request.changes.lazy.filter { missing.contains($0.id) }.map(\.record))
         }
