@@ -224,33 +224,6 @@ struct IdentityTests {
     }
 
     @Test(
-        "IDS-01, seed 2000739: what the server has under a record stands under its twin once this device's create is given up",
-        arguments: [false, true])
-    func givenUpBesideTwin(isMovedOn: Bool) async throws {
-        let (fixture, key) = try await lost()
-        try fixture.sql("UPDATE list SET pos = 9 WHERE id = 'S1'")
-        let edit = try #require(try await fixture.claim().keys.last)
-        try await told(fixture, key)
-        try #require(try await fixture.store.failures().first?.reason.reference == "S1")
-        try await fixture.settle((edit, .applied(2_002)))
-        // It came with the answer that gave the name.
-        try await fixture.apply(record("card", "c8", 2_003, ["name": "Theirs", "idList": "l1"]))
-        var move: String?
-        if isMovedOn {
-            try await fixture.apply(record("list", "l2", 2_004, ["name": "Other", "idBoard": "b1"]))
-            try fixture.sql("UPDATE card SET idList = 'l2' WHERE id = 'c8'")
-            move = try await fixture.claim().keys.last
-            try fixture.sql("UPDATE card SET name = 'Mine' WHERE id = 'c8'")
-        }
-        _ = try await fixture.store.discard(key)
-        if let move { try await fixture.settle((move, .refused())) }
-        #expect(try text(fixture, "SELECT id || idList FROM card ORDER BY id") == ["c8S1", "c9S1"])
-        #expect(try fixture.int("SELECT count(*) FROM sync_held") == 0)
-        #expect(try fixture.int("SELECT count(*) FROM list WHERE id = 'l1'") == 0)
-        try await fixture.drain(from: 2_005)
-    }
-
-    @Test(
         "IDS-01 a record that was deleted here before its create is named takes its twin with it; what is under it waits"
     )
     func twinOfDeleted() async throws {

@@ -165,7 +165,6 @@ extension ChangeTable {
         }
         let isDecided = try Failures.find(db, key: key)?.doubt == Failures.Doubt.none
         var settling = Settling(table: self, now: now)
-        try settling.leaveToTwin(db, of: key)
         let going = parting.going + parting.emptied(schema, isDecided: isDecided)
         for change in going {
             // Its values are lost to the user from here on: they stay in the event.

@@ -227,9 +227,6 @@ extension Settling {
 }
 
 extension SetAsideReason {
-    /// Whether the server told for one record the id that another one has, which is ``reference``.
-    var isServerIDTaken: Bool { code == "serverIDTaken" }
-
     /// The server told for one record the id that another one has.
     static func serverIDTaken(_ serverID: String, by other: RecordKey) -> SetAsideReason {
         SetAsideReason(

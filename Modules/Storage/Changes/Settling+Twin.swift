@@ -88,30 +88,6 @@ extension Settling {
         }
     }
 
-    /// A create is given up whose record the server has under an id that another one has here: what is said to stand under it stands under
-    /// that one, and names it (seed 2000739).
-    mutating func leaveToTwin(_ db: Database, of key: String) throws {
-        guard let failure = try Failures.find(db, key: key), failure.doubt.isUncertain,
-            let reason = try Failures.reason(db, key: key), reason.isServerIDTaken, let id = reason.reference,
-            let create = try ChangeRows.read(db, position: failure.position, table.schema), create.operation == .create,
-            let entity = table.schema[create.record.entity]
-        else { return }
-        let twin = RecordKey(entity.name, id)
-        guard try isHere(db, twin) else { return }
-        if try RowWriter(entity).exists(db, id) {
-            try RowWriter.applying(db) { try moveUnder(db, create.record, to: twin) }
-        }
-        // What was moved away from there since goes back under the other one, if that is refused.
-        for (child, field) in table.schema.children(of: entity.name) {
-            let sql = "SELECT DISTINCT id FROM sync_change WHERE entity = ? AND fields ->> '$.\(field.name).old' = ?"
-            let statement = try db.cachedStatement(sql: sql)
-            for moved in try String.fetchAll(statement, arguments: [child.name, create.record.id]) {
-                try keepBase(db, of: RecordKey(child.name, moved))
-            }
-        }
-        namedLate[create.record] = twin
-    }
-
     /// The record itself was deleted here since: what is under it waits for what becomes of that, as a page's would.
     private mutating func holdUnder(_ db: Database, _ twin: RecordKey, for record: RecordKey) throws {
         for key in try Removal.family(db, twin, table.schema).dropFirst().reversed() {

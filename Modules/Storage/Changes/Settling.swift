@@ -434,7 +434,7 @@ struct Settling {
         for (record, version) in deleted where works[record]?.shown.isLive == false {
             try HeldRecords.forget(db, under: record, upTo: version, table.schema)
         }
-        if !named.isEmpty || !namedLate.isEmpty { try finishNaming(db) }
+        if !named.isEmpty { try finishNaming(db) }
         try ChangeRows.count(db, counted)
         (works, order, counted, firstAside, raised, brought, deleted) = ([:], [], 0, nil, [], [], [])
         (untold, named, namedLate, referredTo) = ([:], [], [:], nil)
