@@ -29,6 +29,17 @@ final class Bench {
 
     func sql(_ sql: String) throws { try store.database.write { try $0.execute(sql: sql) } }
 
+    /// A board `b`, a list `l` and a card `c` of others'.
+    func holdCard() throws {
+        try sql(
+            """
+            INSERT INTO board (id, name) VALUES ('b', 'B');
+            INSERT INTO list (id, idBoard, name) VALUES ('l', 'b', 'L');
+            INSERT INTO card (id, idList, name) VALUES ('c', 'l', 'C');
+            DELETE FROM sync_change;
+            """)
+    }
+
     /// The app runs the SQL, which makes one change; the ledger hears what it wrote, and over what.
     @discardableResult
     func write(

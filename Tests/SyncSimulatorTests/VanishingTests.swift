@@ -12,13 +12,7 @@ import Testing
     /// A device with a board, a list and a card of others', looked at once.
     private func seen() throws -> (bench: Bench, vanishings: Vanishings) {
         let bench = try Bench()
-        try bench.sql(
-            """
-            INSERT INTO board (id, name) VALUES ('b', 'B');
-            INSERT INTO list (id, idBoard, name) VALUES ('l', 'b', 'L');
-            INSERT INTO card (id, idList, name) VALUES ('c', 'l', 'C');
-            DELETE FROM sync_change;
-            """)
+        try bench.holdCard()
         var vanishings = Vanishings()
         #expect(try look(&vanishings, bench).isEmpty)
         return (bench, vanishings)
