@@ -224,6 +224,45 @@ struct IdentityTests {
     }
 
     @Test(
+        "IDS-01, seed 2000739: what an answer says to stand under a record whose name was not kept stands under the twin",
+        arguments: [false, true], [false, true])
+    func besideTwin(isMerged: Bool, isMovedOn: Bool) async throws {
+        let (fixture, key) = try await lost()
+        try await fixture.apply(
+            record("list", "l2", 2_002, ["name": "Other", "idBoard": "b1"]),
+            record("list", "l3", 2_002, ["name": "Third", "idBoard": "b1"]),
+            record("card", "c8", 2_003, ["name": "Theirs", "idList": "l2"]),
+            record("card", "c7", 2_004, ["name": "Theirs", "idList": "l2"]))
+        try fixture.sql("UPDATE list SET pos = 9 WHERE id = 'S1'")
+        try fixture.sql("UPDATE card SET \(isMerged ? "name = 'Mine'" : "idList = 'l1'") WHERE id = 'c8'")
+        let claim = try await fixture.claim()
+        let (edit, change) = (claim.keys[1], claim.keys[2])
+        // Nobody but the app put that there.
+        try fixture.sql("UPDATE card SET idList = 'l1' WHERE id = 'c7'")
+        if isMovedOn { try fixture.sql("UPDATE card SET idList = 'l3' WHERE id = 'c8'") }
+        // As the answer is translated, what the server calls S1 is called l1.
+        let merged = Settlement.Outcome.Kind.merged(record("card", "c8", 2_005, ["name": "Mine", "idList": "l1"]))
+        _ = try await fixture.store.settle(
+            Settlement(outcomes: [
+                .init(changeID: key, kind: .applied(version: 2_000, overwrote: [:], serverID: "S1"), isRepeated: true),
+                .init(changeID: change, kind: isMerged ? merged : .applied(2_005)),
+            ]), claim: nil)
+        try #require(try await fixture.store.failures().map(\.reason.code) == ["serverIDTaken"])
+        #expect(
+            try text(fixture, "SELECT id || idList FROM card ORDER BY id")
+                == ["c7l1", isMovedOn ? "c8l3" : "c8S1", "c9S1"])
+        try await fixture.settle((edit, .applied(2_006)))
+        _ = try await fixture.store.discard(key)
+        if isMovedOn {
+            let rest = try await fixture.claim().keys
+            for key in rest { try await fixture.settle((key, .refused())) }
+        }
+        #expect(try text(fixture, "SELECT id || idList FROM card ORDER BY id") == ["c7l2", "c8S1", "c9S1"])
+        #expect(try fixture.int("SELECT count(*) FROM sync_held") == 0)
+        #expect(try text(fixture, "SELECT id FROM list ORDER BY id") == ["S1", "l2", "l3"])
+    }
+
+    @Test(
         "IDS-01 a record that was deleted here before its create is named takes its twin with it; what is under it waits"
     )
     func twinOfDeleted() async throws {

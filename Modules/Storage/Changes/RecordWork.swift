@@ -92,7 +92,8 @@ struct RecordWork {
     var shown: RecordState { replay.state(of: changes, onto: base) }
 
     /// Records that fields name are called otherwise from now on.
-    mutating func rename(_ names: [RecordKey: RecordKey]) {
+    /// - Parameter hasRow: whether the row names them so already.
+    mutating func rename(_ names: [RecordKey: RecordKey], hasRow: Bool = true) {
         for field in entity.fields {
             guard let target = field.reference?.entity else { continue }
             func renamed(_ value: FieldValue?) -> FieldValue? {
@@ -101,7 +102,7 @@ struct RecordWork {
             }
             if let new = renamed(base.fields[field.name]) { base.fields[field.name] = new }
             if let new = renamed(stored?.base?.fields[field.name]) { stored?.base?.fields[field.name] = new }
-            if let new = renamed(row?[field.name]) { row?[field.name] = new }
+            if hasRow, let new = renamed(row?[field.name]) { row?[field.name] = new }
         }
     }
 

@@ -88,6 +88,28 @@ extension Settling {
         }
     }
 
+    /// What the answer that told the name says of other records names this one by it, as everybody does who reads an answer: by the server's
+    /// word it stands under the other one, as the page will say. What only the app put under this one stays there (seeds 2000739 and 450093).
+    mutating func leaveUnnamed(_ db: Database) throws {
+        for entity in table.schema.entities {
+            for field in entity.fields {
+                let ids = unnamed.keys.filter { $0.entity == field.reference?.entity }.map(\.id).sorted()
+                guard !ids.isEmpty else { continue }
+                let sql = """
+                    SELECT \(RowWriter.quoted(entity.keyColumn)) FROM \(RowWriter.quoted(entity.table))
+                    WHERE \(RowWriter.quoted(field.column)) IN (SELECT value FROM json_each(?1))
+                    UNION SELECT id FROM sync_change
+                    WHERE entity = ?2 AND fields ->> '$.\(field.name).old' IN (SELECT value FROM json_each(?1)) ORDER BY 1
+                    """
+                let list = try FieldValue.array(ids.map(FieldValue.string)).jsonText()
+                for id in try String.fetchAll(db.cachedStatement(sql: sql), arguments: [list, entity.name]) {
+                    try keepBase(db, of: RecordKey(entity.name, id))
+                }
+            }
+        }
+        for record in order { works[record]?.rename(unnamed, hasRow: false) }
+    }
+
     /// The record itself was deleted here since: what is under it waits for what becomes of that, as a page's would.
     private mutating func holdUnder(_ db: Database, _ twin: RecordKey, for record: RecordKey) throws {
         for key in try Removal.family(db, twin, table.schema).dropFirst().reversed() {

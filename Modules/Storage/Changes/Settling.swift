@@ -47,6 +47,8 @@ struct Settling {
     var named: Set<RecordKey> = []
     /// Those that it may have told of before, as others: by that id.
     var namedLate: [RecordKey: RecordKey] = [:]
+    /// Those whose name was not kept, since another record has it here: that one.
+    var unnamed: [RecordKey: RecordKey] = [:]
     /// What the changes in the queue refer to, beside parents; looked for once.
     var referredTo: Set<RecordKey>?
 
@@ -131,6 +133,9 @@ struct Settling {
         if outcome.isClamped { try ChangeNotes.event(db, "clamped", of: change, now: now) }
         if let serverID = outcome.givenID, let other = try keep(db, serverID, of: change.record, isLate: isLate) {
             // Done it may be, but under a name that would mix two records up: so it counts as without a verdict.
+            if try other.id == serverID && IdentityMap.serverID(db, of: change.record) == nil {
+                unnamed[change.record] = other
+            }
             return try setAside(db, change, .serverIDTaken(serverID, by: other), doubt: .shown)
         }
         switch outcome.kind {
@@ -413,6 +418,7 @@ struct Settling {
 
     /// Writes what happened to records, and their rows.
     mutating func finish(_ db: Database) throws {
+        if !unnamed.isEmpty { try leaveUnnamed(db) }
         if !namedLate.isEmpty { for record in order { works[record]?.rename(namedLate) } }
         for record in order {
             for change in works[record]?.emptied ?? [] {
@@ -437,7 +443,7 @@ struct Settling {
         if !named.isEmpty { try finishNaming(db) }
         try ChangeRows.count(db, counted)
         (works, order, counted, firstAside, raised, brought, deleted) = ([:], [], 0, nil, [], [], [])
-        (untold, named, namedLate, referredTo) = ([:], [], [:], nil)
+        (untold, named, namedLate, unnamed, referredTo) = ([:], [], [:], [:], nil)
     }
 
     /// In a full pass, what waited was brought by it: what came before the pass waits no more (seed 2600897).
