@@ -68,6 +68,32 @@ struct HistoryTests {
     }
 
     @Test(
+        "DL-09 an older file put in its place once more, before anything was written, begins another epoch, not its own again"
+    )
+    func olderFileTwice() throws {
+        let server = try TestServer()
+        var epochs = [try server.sync("d", [server.create("k1", 1, "board", "b1")])["epoch"]]
+        let copy = server.folder.appendingPathComponent("old")
+        try server.restart { server in
+            try FileManager.default.copyItem(atPath: server.path, toPath: copy.path)
+        }
+        try server.sync("d", [server.create("k2", 2, "board", "b2")], from: 1)
+        for isRestored in [false, false, true, false] {
+            server.configuration.isRestored = isRestored
+            try server.restart { server in
+                try FileManager.default.removeItem(atPath: server.path)
+                try FileManager.default.copyItem(at: copy, to: URL(fileURLWithPath: server.path))
+            }
+            let after = try server.sync("d", from: 0)
+            #expect(!epochs.contains(after["epoch"]))
+            #expect(after.version == 1)
+            epochs.append(after["epoch"])
+        }
+        try server.restart()
+        #expect(try server.sync("d")["epoch"] == epochs.last, "once, not at every start")
+    }
+
+    @Test(
         "DL-09 an account that a restored backup does not know has the data set that it had, by an earlier program, too",
         arguments: [false, true])
     func unknownToBackup(isEarlier: Bool) throws {

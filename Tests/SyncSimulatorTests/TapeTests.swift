@@ -65,6 +65,13 @@ import Testing
         let (usual, asides, churn) = (shares(nil), shares(.asides), shares(.churn))
         #expect(asides.retries > usual.retries * 2 && asides.refusals > usual.refusals * 3)
         #expect(churn.remakes > usual.remakes * 2)
+        func restores(_ bias: TapeBias?) -> Int {
+            (1...40 as ClosedRange<UInt64>).reduce(0) { sum, seed in
+                let tape = FaultTape(seed: seed, devices: 2, duration: 100_000, bias: bias)
+                return sum + tape.entries.count { if case .timed(_, .restoredServer) = $0.fault { true } else { false } }
+            }
+        }
+        #expect(restores(.histories) > restores(nil) * 4 + 20)
     }
 
     @Test("A mistake about two processes is looked for in seeds that have them")

@@ -21,10 +21,10 @@ struct Opening {
             let kept = versionFile.read()
             return try queue.writeWithoutTransaction { db in
                 let store = try ServerStore(db)
-                let handedOut = try store.handedOut()
-                var epoch = ""
+                var (epoch, handedOut) = ("", Int64(0))
                 try db.inTransaction(.immediate) {
-                    epoch = try self.epoch(store, isReplaced: kept > handedOut)
+                    epoch = try self.epoch(store, over: kept)
+                    handedOut = try store.handedOut()
                     // With the file, so that every backup has it.
                     _ = try store.identity { Self.makeName("i-", randomness) }
                     return .commit
@@ -70,12 +70,16 @@ struct Opening {
     }
 
     /// The present epoch: a new one where history was replaced by an older state.
-    private func epoch(_ store: ServerStore, isReplaced: Bool) throws -> String {
+    /// - Parameter kept: what `FILE.version` holds.
+    private func epoch(_ store: ServerStore, over kept: Int64) throws -> String {
+        let isReplaced = try kept > store.handedOut()
         let isCopy = try store.meta("copy") != nil
-        if let known = try store.meta("epoch"), !isReplaced, !isCopy, !configuration.isRestored { return known }
+        let known = try store.meta("epoch")
+        if let known, !isReplaced, !isCopy, !configuration.isRestored { return known }
         let epoch = Self.makeName("e-", randomness)
         try store.setMeta("epoch", epoch)
         try store.setMeta("copy", nil)
+        if known != nil { try store.lift(above: kept) }
         return epoch
     }
 

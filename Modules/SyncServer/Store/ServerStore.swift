@@ -148,10 +148,19 @@ final class ServerStore {
         try statements.run("DELETE FROM outcome_run WHERE device = ? AND last <= ?", [device.row, sequence])
     }
 
-    /// The sum of the highest versions of all accounts: what `FILE.version` holds.
+    /// The sum of the highest versions of all accounts, and what was added with new epochs: what `FILE.version` holds.
     func handedOut() throws -> Int64 {
-        try statements.first("SELECT total(head) FROM account", []) { Int64($0[0] as Double) } ?? 0
+        let sum = try statements.first("SELECT total(head) FROM account", []) { Int64($0[0] as Double) } ?? 0
+        return try sum + lift()
     }
+
+    /// Makes ``handedOut()`` more than a number: an older file that is put in its place again, before a version is given, is behind it, too.
+    func lift(above number: Int64) throws {
+        let missing = try max(number - handedOut(), 0) + 1
+        try setMeta("lift", String(lift() + missing))
+    }
+
+    private func lift() throws -> Int64 { try meta("lift").flatMap(Int64.init) ?? 0 }
 
     // MARK: - Meta
 

@@ -39,6 +39,8 @@ enum RandomStream: UInt64, CaseIterable {
     case conditions = 22
     /// What apps wait for.
     case waits = 23
+    /// Servers, devices and files that go back to what they were, where a seed has more of these.
+    case histories = 24
     /// Which device is copied, and when.
     case clones = 31
     /// Disks that fail below SQLite.
