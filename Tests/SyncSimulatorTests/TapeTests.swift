@@ -68,7 +68,8 @@ import Testing
         func restores(_ bias: TapeBias?) -> Int {
             (1...40 as ClosedRange<UInt64>).reduce(0) { sum, seed in
                 let tape = FaultTape(seed: seed, devices: 2, duration: 100_000, bias: bias)
-                return sum + tape.entries.count { if case .timed(_, .restoredServer) = $0.fault { true } else { false } }
+                return sum
+                    + tape.entries.count { if case .timed(_, .restoredServer) = $0.fault { true } else { false } }
             }
         }
         #expect(restores(.histories) > restores(nil) * 4 + 20)
