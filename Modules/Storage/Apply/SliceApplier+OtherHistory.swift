@@ -7,11 +7,13 @@ extension SliceApplier {
     /// was never written in this one, and no word of an older server's is missing (seed 59411).
     func whole(_ record: ServerRecord, _ look: RecordMarks.Look) throws -> ServerRecord {
         guard record.presence == .live, let table = try table(record.key.entity) else { return record }
-        // The row is there for what is unsent under it only: what comes is another life (seed 96306).
+        // The row is there for what is unsent under it only: what comes is another life (seed 96306), or the first (seed 3240016 with
+        // `--drafts --bias histories`).
         if hasHeld, record.fields.count < table.entity.fields.count,
-            try HeldRecords.find(db, record.key).map({ $0.presence == .deleted && $0.version > 0 }) == true
+            let held = try HeldRecords.find(db, record.key), held.presence == .deleted
         {
-            return try wholeOfPass(record, table)
+            if held.version > 0 { return try wholeOfPass(record, table) }
+            if look.held == nil { return try whole(record, table) }
         }
         guard let held = look.held else { return record }
         guard pass.isInOtherHistory, held.version == 0 else {
@@ -22,6 +24,11 @@ extension SliceApplier {
                 && (held.version > passFrom || held.version < record.version && (held.pass ?? -1) < pass.number)
             return try mayBeAnother || isAnotherLife(record, held.version, look) ? wholeOfPass(record, table) : record
         }
+        return try whole(record, table)
+    }
+
+    /// No value for what the record does not name.
+    private func whole(_ record: ServerRecord, _ table: AppliedTable) throws -> ServerRecord {
         var whole = record
         table.hasFilled = true
         for field in try table.writer.dispensable(db) where record.fields[field.name] == nil {

@@ -7,7 +7,8 @@ extension Settling {
     ///
     /// The pages up to the checkpoint told of everything that lives; of this record they told nothing, and after a full pass a
     /// tombstone may be missing, too (seeds 42172, 2032, 3984). So may that of a record which was not known yet, when the page came, to
-    /// be this one (Decision 475): it died. Where roots are asked for, it may only be out of them.
+    /// be this one (Decision 475): it died. And of what a damaged file alone had known, pages from 0 told nothing at all (seed 3360018 with
+    /// `--damage --server-ids --bias histories`). Where roots are asked for, it may only be out of them.
     func isForgotten(
         _ db: Database, _ change: StoredChange, _ version: Int64, _ work: RecordWork
     ) throws -> Bool {
@@ -22,7 +23,8 @@ extension Settling {
         }
         guard try (Meta.integer(db, .checkpoint) ?? 0) >= version, try Scopes.read(db) == nil else { return false }
         return try namedUnseen.contains(change.record) || PassState.read(db).number > 0
-            || change.operation != .create && IdentityMap.serverID(db, of: change.record) != nil
+            || change.operation != .create
+                && (work.version == 0 || IdentityMap.serverID(db, of: change.record) != nil)
     }
 
     /// Whether a create that was done once made a record of which no page has told.

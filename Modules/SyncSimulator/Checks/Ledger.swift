@@ -125,11 +125,11 @@ struct Ledger {
     ///   - accepted: keys that the server has done or merged.
     ///   - taken: keys of creates that it refused, since there is a record of that id.
     ///   - refused: keys that it refused.
-    ///   - lives: whether it has a record.
+    ///   - lives: whether it has a record, and the create with this key was answered in its present history.
     /// - Returns: changes that are gone although nothing took them in.
     mutating func look(
         _ facts: DeviceFacts, accepted: Set<String>, taken: Set<String>, refused: Set<String>,
-        lives: (RecordKey) -> Bool = { _ in true }
+        lives: (RecordKey, String) -> Bool = { _, _ in true }
     ) -> [Entry] {
         noteQueue(facts)
         let present = Set(facts.queue.map(\.key))
@@ -216,7 +216,7 @@ struct Ledger {
     /// this history at least. What shows since is a record that others made under this id, or that this device makes again.
     private func endsItsCreate(
         _ entry: Entry, at place: Int, of keys: [String], _ facts: DeviceFacts, _ accepted: Set<String>,
-        _ refused: Set<String>, _ lives: (RecordKey) -> Bool
+        _ refused: Set<String>, _ lives: (RecordKey, String) -> Bool
     ) -> Bool {
         guard entry.operation == .delete,
             let create = keys[..<place].last(where: {
@@ -224,9 +224,10 @@ struct Ledger {
                 // has (seed 84516).
                 (entries[$0]?.operation == .create || creates.contains($0)) && fates[$0] != .lostWithTheDevice
             }).map(successor),
-            // It may have been done in a history before, and not in this one (seed 145018 with `--conditions --handlers --derived`).
+            // It may have been done in a history before, and not in this one (seed 145018 with `--conditions --handlers --derived`), where
+            // the record may live that was before it (seed 3002959 with `--bias histories`).
             !accepted.contains(create) || refused.contains(create)
-                || facts.ended.isSuperset(of: [create, entry.key]) && !lives(entry.record),
+                || facts.ended.isSuperset(of: [create, entry.key]) && !lives(entry.record, create),
             !facts.queue.contains(where: { $0.key == create })
         else { return false }
         return facts.rows.rows[entry.record] == nil || facts.versions[entry.record] != nil

@@ -31,6 +31,8 @@ final class Record: @unchecked Sendable {
     /// The device id that it was sent with, and that with which the server did it.
     private var sentBy: [String: String] = [:]
     private(set) var doneBy: [String: String] = [:]
+    /// By the keys of what was answered: in which history that was last.
+    private(set) var answeredIn: [String: String] = [:]
     /// The same of restored devices, which send what was made under another id, by that key and the device's id.
     private var sentAgain: [String: Change] = [:]
     /// Whether a device wrote this field of a change's record in the change, or before it; with a value, whether it wrote that.
@@ -162,6 +164,7 @@ final class Record: @unchecked Sendable {
                 }
             default: break
             }
+            answeredIn[result.changeID] = answer.epoch
             if result.isDuplicate { cover(.duplicateVerdict) }
             if result.serverIDOfMade != nil { cover(result.isDuplicate ? .namedLate : .namedOtherwise) }
             if result.isClamped { cover(.clampedStamp) }

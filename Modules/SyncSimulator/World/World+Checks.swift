@@ -21,7 +21,10 @@ extension World {
         device.wasChecked = true
         let lost = ledgers[index].look(
             facts, accepted: accepted(by: index), taken: record.taken, refused: record.refused
-        ) { key in server.records(of: device.account).contains { $0.key == key && $0.presence == .live } }
+        ) { key, create in
+            record.answeredIn[create] == server.epoch(of: device.account)
+                && server.records(of: device.account).contains { $0.key == key && $0.presence == .live }
+        }
         let check = SentCheck(schema: options.schema)
         let sent = ledgers[index].takenIn(
             sent: { record.content(of: $0, from: facts.deviceID) }, wasSent: { record.sent[$0] != nil })

@@ -58,7 +58,10 @@ extension World {
     private func keepLocal(_ key: RecordKey, _ index: Int) {
         let device = devices[index]
         let here = device.names.key(key)
-        let keys = device.facts()?.queue.filter { $0.record == key }.map(\.key) ?? []
+        let facts = device.facts()
+        let keys = facts?.queue.filter { $0.record == key }.map(\.key) ?? []
+        // An edit may have gone into its refused create since the last look (seed 3540039 with `--drafts --bias histories`).
+        if let facts { ledgers[index].noteQueue(facts) }
         let kept = settle(index) { process in
             do {
                 try await process.store.keepLocal([here])

@@ -253,8 +253,9 @@ extension World {
         if devices[index].hasMovedAside {
             devices[index].wasSaved = true
             record.cover(.damagedFile)
+            // Until then it is damaged where nobody has looked yet (seed 3220057 with `--damage --bias histories`).
+            devices[index].isDamaged = false
         }
-        devices[index].isDamaged = false
         forgetNames(index)
         devices[index].told.begin(with: devices[index].facts())
         memories[index].restored()
