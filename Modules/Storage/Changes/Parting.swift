@@ -67,10 +67,12 @@ struct Parting {
     }
 
     /// What was written behind a delete is not of what that ends: its row may have stayed for another one under it, which is here for good,
-    /// and shows on (seed 3240016 with `--drafts --bias histories`).
-    mutating func leave(behind position: Int64) {
-        going.removeAll { $0.position > position }
-        staying.removeAll { $0.position > position }
+    /// and shows on (seed 3240016 with `--drafts --bias histories`). But what was made under it before ends with all that was written of that.
+    mutating func leave(behind delete: StoredChange) {
+        var ending = Set(going.lazy.filter { $0.operation == .create && $0.position < delete.position }.map(\.record))
+        ending.remove(delete.record)
+        going.removeAll { $0.position > delete.position && !ending.contains($0.record) }
+        staying.removeAll { $0.position > delete.position }
     }
 
     /// The same where only some of what goes is taken out of the queue.

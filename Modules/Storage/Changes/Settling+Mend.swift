@@ -22,7 +22,7 @@ extension Settling {
                 // Where the id was taken, what may be there is somebody else's (Decision 199).
                 parting.keepDeletes(but: try isTaken(create, db) ? create.record : nil)
             }
-            parting.leave(behind: edit.position)
+            parting.leave(behind: edit)
             let going = parting.going + parting.emptied(table.schema, isDecided: true)
             for change in going { try ChangeNotes.event(db, "cancelled", of: change, now: now) }
             try giveUp(db, parting, isDecided: true)

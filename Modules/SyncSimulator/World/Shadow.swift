@@ -166,6 +166,9 @@ extension ChangeResult {
         }
     }
 
+    /// Done without a version: a delete found nothing.
+    var findsNothing: Bool { if case .applied(nil, _, _) = verdict { true } else { false } }
+
     /// The change that this one waits for.
     var blocker: String? { if case .blocked(let by) = verdict { by } else { nil } }
 

@@ -59,7 +59,8 @@ extension World {
         for key in reappearances[index].unexplained(facts, ledgers[index], accepted: accepted(by: index)) {
             record.violate("I6", "device \(index) shows \(key) again, which its app deleted, for no reason")
         }
-        for message in memories[index].falls(facts, isSaved: device.wasSaved) {
+        let isBehind = options.sendsByREST && facts.epoch != server.epoch(of: device.account)
+        for message in memories[index].falls(facts, isSaved: device.wasSaved, isBehind: isBehind) {
             record.violate("I5", "device \(index): \(message)")
         }
         func content(_ key: String) -> Change? { record.content(of: key, from: facts.deviceID) ?? record.sent[key] }

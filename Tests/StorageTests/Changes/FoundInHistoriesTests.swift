@@ -51,6 +51,24 @@ import Testing
         #expect(try await f.store.failures().isEmpty)
     }
 
+    @Test("A refused create that is deleted before what was made under it takes that along, with its delete")
+    func deletedFromAbove() async throws {
+        let f = try Fixture()
+        try await f.apply(record("board", "b1", 1, ["name": "Board"]))
+        try f.sql("INSERT INTO list (id, name, idBoard, pos) VALUES ('l1', 'Mine', 'b1', 7)")
+        try f.insertCard("n")
+        try await f.settle((try await f.claim(ClaimLimits(maxChanges: 1)).keys[0], .refused()))
+        try await f.store.write { db in
+            try db.execute(sql: "PRAGMA defer_foreign_keys = ON")
+            try db.execute(sql: "DELETE FROM list WHERE id = 'l1'")
+            try db.execute(sql: "UPDATE card SET name = 'Last' WHERE id = 'n'")
+            try db.execute(sql: "DELETE FROM card WHERE id = 'n'")
+        }
+        #expect(try await f.claim().told == [])
+        #expect(try await f.store.queued().isEmpty)
+        #expect(try await f.store.failures().isEmpty)
+    }
+
     @Test(
         "Seed 3360018: a delete that was saved from a damaged file was lost, once, to what is gone by now: pages from 0 told nothing of it",
         arguments: [true, false])
