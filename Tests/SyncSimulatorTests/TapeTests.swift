@@ -65,14 +65,19 @@ import Testing
         let (usual, asides, churn) = (shares(nil), shares(.asides), shares(.churn))
         #expect(asides.retries > usual.retries * 2 && asides.refusals > usual.refusals * 3)
         #expect(churn.remakes > usual.remakes * 2)
-        func restores(_ bias: TapeBias?) -> Int {
+        func count(_ bias: TapeBias?, _ isOne: (FaultTape.TimedFault) -> Bool) -> Int {
             (1...40 as ClosedRange<UInt64>).reduce(0) { sum, seed in
                 let tape = FaultTape(seed: seed, devices: 2, duration: 100_000, bias: bias)
                 return sum
-                    + tape.entries.count { if case .timed(_, .restoredServer) = $0.fault { true } else { false } }
+                    + tape.entries.count { if case .timed(_, let fault) = $0.fault { isOne(fault) } else { false } }
             }
         }
-        #expect(restores(.histories) > restores(nil) * 4 + 20)
+        func more(_ bias: TapeBias, _ isOne: (FaultTape.TimedFault) -> Bool) -> Bool {
+            count(bias, isOne) > count(nil, isOne) * 4 + 20
+        }
+        #expect(more(.histories) { $0 == .restoredServer })
+        #expect(more(.accounts) { if case .signOut = $0 { true } else { false } })
+        #expect(more(.processes) { if case .secondProcess = $0 { true } else { false } })
     }
 
     @Test("A mistake about two processes is looked for in seeds that have them")

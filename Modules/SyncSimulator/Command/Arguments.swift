@@ -57,7 +57,7 @@ struct Arguments {
                          [--drafts]                      users hold records back for a while
                          [--conditions]                  users want a network that costs nothing, or power
                          [--settled]                     apps wait for what they wrote to be settled
-                         [--bias asides|churn|histories] more is set aside and tried again, or made anew, moved and deleted, or goes back to what it was
+                         [--bias NAME]                   more of what is rare: asides, churn, histories, accounts or processes
         simulate --plant [NAME] [--seeds N] [--from S]   plants bugs and looks whether they are found
         """
 
@@ -138,7 +138,7 @@ struct Arguments {
                 }
                 capture = known
             case "--bias":
-                let what = "asides, churn or histories"
+                let what = "asides, churn, histories, accounts or processes"
                 guard let known = TapeBias(rawValue: try word("--bias", what)) else {
                     throw Mistake(description: "--bias wants \(what)\n\(Self.usage)")
                 }

@@ -163,7 +163,7 @@ public struct FaultTape: Sendable {
         faults += Self.cloneFaults(seed, devices, duration)
         faults += Self.diskFaults(seed, devices)
         faults += Self.secondProcessFaults(seed, devices, duration)
-        if bias == .histories { faults += Self.histories(seed, devices, duration) }
+        if let bias { faults += Self.more(of: bias, seed, devices, duration) }
         if damagesFiles { faults += Self.damage(seed, devices, duration) }
         entries = faults.enumerated().map { Entry(number: $0.offset, fault: $0.element) }
     }

@@ -39,8 +39,10 @@ enum RandomStream: UInt64, CaseIterable {
     case conditions = 22
     /// What apps wait for.
     case waits = 23
-    /// Servers, devices and files that go back to what they were, where a seed has more of these.
+    /// What a seed with a bias has more of at times (``TapeBias``).
     case histories = 24
+    case moreAccounts = 25
+    case moreProcesses = 26
     /// Which device is copied, and when.
     case clones = 31
     /// Disks that fail below SQLite.
