@@ -197,6 +197,8 @@ extension World {
         case .backup: backUpServer()
         case .restoredServer: restoreServer()
         case .forgottenTombstones:
+            // They are kept for longer than a full pass may take (Decision 255, seed 3007444 with `--bias histories`).
+            if devices.contains(where: { $0.facts()?.isInFullPass == true }) { return }
             if server.forgetTombstones() { record.struck("forgotten tombstones") }
         case .deviceBackup(let index): backUp(index)
         case .restoredDevice(let index): restore(index)
