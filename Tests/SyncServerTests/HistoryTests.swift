@@ -89,6 +89,18 @@ struct HistoryTests {
             #expect(after.version == 1)
             epochs.append(after["epoch"])
         }
+        // The server was started without the file meanwhile, and made another.
+        try server.restart { server in
+            try FileManager.default.removeItem(atPath: server.path)
+        }
+        epochs.append(try server.sync("d", from: 0)["epoch"])
+        try server.restart { server in
+            try FileManager.default.removeItem(atPath: server.path)
+            try FileManager.default.copyItem(at: copy, to: URL(fileURLWithPath: server.path))
+        }
+        let last = try server.sync("d", from: 0)["epoch"]
+        #expect(!epochs.contains(last))
+        epochs.append(last)
         try server.restart()
         #expect(try server.sync("d")["epoch"] == epochs.last, "once, not at every start")
     }

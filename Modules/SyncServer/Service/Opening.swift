@@ -79,7 +79,8 @@ struct Opening {
         let epoch = Self.makeName("e-", randomness)
         try store.setMeta("epoch", epoch)
         try store.setMeta("copy", nil)
-        if known != nil { try store.lift(above: kept) }
+        // Also a file that was made since, where there was none: the one that comes back after it is older, too.
+        if known != nil || kept > 0 { try store.lift(above: kept) }
         return epoch
     }
 
